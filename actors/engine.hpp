@@ -1,0 +1,78 @@
+// The whole engine in one object: model, actors, streams.
+//
+//   sluice::EngineConfig config;
+//   config.model = "model.gguf";
+//   sluice::PreparedEngine prepared = sluice::prepare_engine(config);  // opens, plans, takes nothing
+//   std::cout << sluice::plan_table(prepared.plan, prepared.model_config);
+//   sluice::Engine engine(std::move(prepared));                        // takes memory, starts actors
+//   engine.generate({.input = "Once upon a time"}, [](const sluice::Event& e) { ... },
+//                   sluice::Delivery::kOnReturn);
+//
+// Threads: generate(), stats() and info() may be called from any thread. Handlers run on the
+// engine's threads. The destructor ends every stream (each gets its terminal event) and waits.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+
+#include "actors/stream_service.hpp"
+#include "engine/backend/backend.hpp"
+#include "engine/chat/chat_template.hpp"
+#include "engine/formats/model_source.hpp"
+#include "engine/tokenizer/tokenizer.hpp"
+
+namespace sluice {
+
+struct EngineConfig {
+  std::filesystem::path model;
+  PlanRequest plan;
+  SchedulerOptions scheduler;  ///< context_length and token_budget follow from `plan`
+  std::int32_t threads = 0;    ///< of the CPU backend; 0: one per physical core
+  std::int32_t actor_threads = 2;  ///< of the actor scheduler
+  bool prefix_cache = true;
+  Position default_max_new_tokens = 512;
+  std::int32_t credit_window = 16;
+  std::chrono::milliseconds heartbeat_interval{10000};
+};
+
+/// Everything decided and nothing taken yet.
+struct PreparedEngine {
+  EngineConfig config;
+  std::shared_ptr<const ModelSource> source;
+  ModelConfig model_config;
+  std::shared_ptr<const Tokenizer> tokenizer;
+  std::shared_ptr<const ChatTemplate> chat_template;
+  MemoryPlan plan;
+  /// Makes the backend, again after each failure. Called on the executor's thread; throws Error.
+  std::function<std::unique_ptr<Backend>()> make_backend;
+};
+
+/// Opens the model, reads its configuration and tokenizer, and plans. Throws Error.
+PreparedEngine prepare_engine(const EngineConfig& config);
+
+class Engine final : public StreamService {
+ public:
+  /// Allocates and starts. Throws Error when the backend can't be made.
+  explicit Engine(PreparedEngine prepared);
+  ~Engine() override;
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  StreamHandle generate(GenerateRequest request, EventHandler on_event,
+                        Delivery delivery) override;
+  const ServiceInfo& info() const override;
+  EngineStats stats() const override;
+
+  /// Takes no more streams, lets running ones finish for `grace`, then cancels the rest. Returns
+  /// when all have closed, at most about a second after the grace time.
+  void shutdown(std::chrono::milliseconds grace);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace sluice

@@ -1,0 +1,90 @@
+// What the executor drives: weights on some device, a KV pool, and steps.
+//
+// A step is one batch. Each slice feeds some consecutive tokens of one sequence; their K and V
+// go to the positions that the slice's block table names. The logits of a sequence depend only
+// on its own tokens: not on the other slices, the chunking, the block numbers or the threads.
+//
+// Worked example, block_size 16: sequence 7 has 20 positions computed in blocks {4, 9} and its
+// 21st token (position 20) is fed: first_position 20, tokens {id}, blocks {4, 9}, sample true.
+// K and V of position 20 go to block 9, row 4.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/base/types.hpp"
+#include "engine/sampling/sampling_params.hpp"
+
+namespace sluice {
+
+/// One sequence's part of a step.
+struct StepSlice {
+  SequenceId sequence = 0;
+  Position first_position = 0;      ///< position of tokens[0]; everything before it is in the KV
+  std::vector<TokenId> tokens;      ///< at least 1
+  std::vector<BlockId> blocks;      ///< table covering at least first_position + tokens.size()
+  bool sample = false;              ///< draw a token from the logits of the last position
+  std::shared_ptr<const SamplingParams> sampling;  ///< set when `sample`
+  Position num_generated = 0;       ///< output tokens before the one drawn here
+  /// All tokens up to and including tokens.back(); filled only when sampling->needs_history().
+  std::vector<TokenId> history;
+};
+
+struct StepBatch {
+  std::uint64_t number = 0;  ///< counts steps of one engine
+  std::vector<StepSlice> slices;
+  Position num_tokens() const {
+    Position n = 0;
+    for (const StepSlice& slice : slices) n += static_cast<Position>(slice.tokens.size());
+    return n;
+  }
+};
+
+struct SliceResult {
+  SequenceId sequence = 0;
+  std::optional<SampledToken> token;  ///< set when the slice asked for one and nothing failed
+  std::string error;                  ///< not empty: this sequence failed (e.g. NaN logits)
+};
+
+/// Same order as the batch's slices. A failed step ends only the sequences it names; `fatal`
+/// means that the backend can't go on (device lost) and has to be replaced.
+struct StepResult {
+  std::uint64_t number = 0;
+  std::vector<SliceResult> slices;
+  std::chrono::nanoseconds duration{0};
+  std::string fatal;
+};
+
+struct KvPoolShape {
+  std::int32_t num_blocks = 0;
+  std::int32_t block_size = 16;  ///< positions in a block
+};
+
+struct BackendMemory {
+  std::size_t weights_bytes = 0;  ///< mapped or allocated for weights
+  std::size_t kv_bytes = 0;       ///< allocated for the pool
+  std::size_t scratch_bytes = 0;  ///< activations, logits, work buffers at their peak so far
+};
+
+/// Not thread-safe: one thread (the executor) drives it.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  /// Allocates the KV pool; drops an earlier one. Throws Error(kDoesNotFit).
+  virtual void allocate_pool(const KvPoolShape& shape) = 0;
+
+  /// Runs one batch. Does not throw. Block numbers and tokens must be in range (the scheduler's
+  /// promise; checked, and a breach is reported as that slice's error).
+  virtual StepResult step(const StepBatch& batch) noexcept = 0;
+
+  virtual BackendMemory memory() const = 0;
+  /// For logs and `inspect`, e.g. "CPU, AVX-512, 2 threads".
+  virtual std::string description() const = 0;
+};
+
+}  // namespace sluice

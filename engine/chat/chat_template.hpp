@@ -1,0 +1,48 @@
+// Conversation to prompt text.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/formats/model_source.hpp"
+#include "engine/tokenizer/tokenizer.hpp"
+
+namespace sluice {
+
+struct ChatMessage {
+  std::string role;  ///< "system", "user" or "assistant"
+  std::string content;
+};
+
+/// A rendered prompt. `literal` are the ranges that came from message contents: encode with
+/// parse_special and these ranges, so that nobody can type a special token.
+struct RenderedPrompt {
+  std::string text;
+  std::vector<TextRange> literal;
+};
+
+/// How a conversation becomes a prompt. Immutable; safe to use from any thread.
+class ChatTemplate {
+ public:
+  virtual ~ChatTemplate() = default;
+
+  /// Throws Error(kInvalidArgument) for a conversation that the template refuses (no messages,
+  /// unknown role), saying which message and why.
+  virtual RenderedPrompt render(std::span<const ChatMessage> messages,
+                                bool add_generation_prompt) const = 0;
+
+  /// Texts that end the assistant's turn in this template, e.g. {"<|im_end|>"}.
+  virtual std::vector<std::string> turn_ends() const = 0;
+
+  /// For `sluice inspect`, e.g. "ChatML (from the model's template)".
+  virtual std::string description() const = 0;
+};
+
+/// Picks the template for a model: ChatML when the model's own template is ChatML or the
+/// vocabulary has its marks; otherwise a plain fallback, which its description states.
+std::shared_ptr<const ChatTemplate> make_chat_template(const ModelSource& source,
+                                                       const Tokenizer& tokenizer);
+
+}  // namespace sluice

@@ -1,0 +1,69 @@
+// What the engine will take, computed before anything is taken.
+//
+//   bytes per token = layers x (bytes of kv_dim K elements + bytes of kv_dim V elements)
+//
+// Worked example (the 7B class: 32 layers, 32 KV heads of 128, f16): 16 KiB a token and layer,
+// 512 KiB a token, 2 GiB at 4096 positions, 16 GiB for 8 such sequences.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "engine/formats/dtype.hpp"
+#include "engine/model/model_config.hpp"
+
+namespace sluice {
+
+struct PlanRequest {
+  Position context = 0;         ///< positions for one sequence; 0: the model's own
+  std::int32_t sequences = 0;   ///< at that context at the same time; 0: as many as fit, at most
+                                ///< default_sequences
+  std::int32_t default_sequences = 16;
+  std::int32_t block_size = 16;
+  DType kv_type_k = DType::kF16;
+  DType kv_type_v = DType::kF16;
+  Position max_batch_tokens = 512;
+  std::size_t memory_limit_bytes = 0;  ///< 0: what the machine has available now
+  double headroom = 0.12;              ///< share of the limit left unallocated
+};
+
+/// Which of the limits decided the number of sequences.
+enum class PlanLimit { kRequest, kMemory, kModelContext };
+
+struct MemoryPlan {
+  std::size_t limit_bytes = 0;
+  std::size_t headroom_bytes = 0;
+  std::size_t weights_bytes = 0;
+  std::size_t scratch_bytes = 0;
+  std::size_t kv_bytes_per_token_layer = 0;
+  std::size_t kv_bytes_per_token = 0;
+  std::size_t kv_pool_bytes = 0;
+  std::int32_t block_size = 0;
+  std::int32_t num_blocks = 0;
+  Position context = 0;
+  std::int32_t sequences = 0;           ///< that fit at `context` at the same time
+  Position max_context_one_sequence = 0;  ///< if it had the pool (and the model allows it)
+  PlanLimit binding = PlanLimit::kRequest;
+
+  std::size_t total_bytes() const { return weights_bytes + scratch_bytes + kv_pool_bytes; }
+};
+
+/// Throws Error(kDoesNotFit) that says by how much and which settings would fit;
+/// Error(kInvalidArgument) for settings that contradict the model.
+MemoryPlan make_plan(const ModelConfig& config, std::size_t weights_bytes,
+                     const PlanRequest& request);
+
+/// Upper bound of the CPU backend's work buffers for a step of `max_batch_tokens`.
+std::size_t estimate_scratch_bytes(const ModelConfig& config, Position max_batch_tokens,
+                                   std::int32_t max_sampled_rows);
+
+/// Bytes of memory that the machine can still give (Linux: MemAvailable, cgroup limit heeded).
+std::size_t available_memory_bytes();
+
+/// "512 KiB", "2.00 GiB": binary units, three significant digits, whole numbers where exact.
+std::string format_bytes(std::size_t bytes);
+
+/// The table that `serve` and `plan` print.
+std::string plan_table(const MemoryPlan& plan, const ModelConfig& config);
+
+}  // namespace sluice

@@ -1,0 +1,52 @@
+// Finds stop strings in streamed text and says how much text is safe to show.
+//
+// An Aho-Corasick automaton over bytes: the cost of a byte does not depend on the number of
+// strings. After each piece of text the matcher holds back exactly the longest suffix that is
+// still a proper prefix of some stop string whose boundary condition holds there; nothing when
+// there is none.
+//
+// Worked example with {"\nHuman:"}: feeding "Hi\nHu" shows "Hi" and holds "\nHu"; feeding "mble"
+// shows "\nHumble"; feeding "\nHuman: x" matches: nothing more is shown, the rest is dropped.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "engine/stream/request.hpp"
+
+namespace sluice {
+
+struct StopMatch {
+  std::size_t index = 0;      ///< which of the stop strings
+  std::uint64_t begin = 0;    ///< byte offsets in the whole text fed so far
+  std::uint64_t end = 0;
+};
+
+class StopMatcher {
+ public:
+  /// Throws Error(kInvalidArgument): empty or too long string, too many, invalid UTF-8.
+  explicit StopMatcher(std::span<const StopString> strings);
+  ~StopMatcher();
+  StopMatcher(StopMatcher&&) noexcept;
+  StopMatcher& operator=(StopMatcher&&) noexcept;
+
+  /// Feeds text. Returns the match that ends first (of those that end at the same byte, the one
+  /// that begins first) or nothing. After a match feed no more. Does not allocate.
+  std::optional<StopMatch> feed(std::string_view text);
+
+  /// Text before this offset can be shown: no match can begin in it any more.
+  std::uint64_t safe_end() const;
+
+  /// Forgets partial matches: text fed so far will not be part of a match (used at the minimum
+  /// length), but still counts for boundary conditions.
+  void forget();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace sluice

@@ -1,0 +1,67 @@
+#include "engine/formats/dtype.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+
+#include "kernels/cpu/dequantize.hpp"
+
+namespace sluice {
+namespace {
+
+/// In the order of DType, so that a type indexes its row.
+constexpr std::array kTable = {
+    DTypeTraits{DType::kF32, "f32", 0, 1, 4, kernels::dequantize_f32},
+    DTypeTraits{DType::kF16, "f16", 1, 1, 2, kernels::dequantize_f16},
+    DTypeTraits{DType::kBF16, "bf16", 30, 1, 2, kernels::dequantize_bf16},
+    DTypeTraits{DType::kQ8_0, "q8_0", 8, 32, 34, kernels::dequantize_q8_0},
+};
+
+constexpr bool table_is_in_enum_order() {
+  for (std::size_t i = 0; i < kTable.size(); ++i) {
+    if (static_cast<std::size_t>(kTable[i].type) != i) return false;
+  }
+  return true;
+}
+static_assert(table_is_in_enum_order());
+
+char lower(char c) {
+  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+}
+
+bool equal_ignoring_case(std::string_view a, std::string_view b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](char x, char y) { return lower(x) == lower(y); });
+}
+
+}  // namespace
+
+const DTypeTraits& traits(DType type) {
+  return kTable[static_cast<std::size_t>(type)];
+}
+
+std::optional<DType> dtype_from_gguf(std::uint32_t gguf_id) {
+  for (const DTypeTraits& row : kTable) {
+    if (row.gguf_id == gguf_id) return row.type;
+  }
+  return std::nullopt;
+}
+
+std::optional<DType> dtype_from_name(std::string_view name) {
+  for (const DTypeTraits& row : kTable) {
+    if (equal_ignoring_case(row.name, name)) return row.type;
+  }
+  return std::nullopt;
+}
+
+std::span<const DTypeTraits> all_dtypes() {
+  return kTable;
+}
+
+std::size_t bytes_for(DType type, std::size_t elements) {
+  const DTypeTraits& row = traits(type);
+  assert(elements % row.block_size == 0);
+  return elements / row.block_size * row.block_bytes;
+}
+
+}  // namespace sluice

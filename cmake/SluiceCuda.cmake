@@ -1,0 +1,26 @@
+# Decides whether the CUDA parts are built: SLUICE_CUDA=AUTO (where nvcc is found), ON or OFF.
+set(SLUICE_CUDA AUTO CACHE STRING "Build the CUDA parts: AUTO, ON or OFF")
+set_property(CACHE SLUICE_CUDA PROPERTY STRINGS AUTO ON OFF)
+set(SLUICE_HAVE_CUDA OFF)
+
+if(NOT SLUICE_CUDA STREQUAL "OFF")
+  if(NOT CMAKE_CUDA_ARCHITECTURES)
+    # Real code for Ampere to Hopper, PTX of the last for what comes after.
+    set(CMAKE_CUDA_ARCHITECTURES 80-real 86-real 89-real 90)
+  endif()
+  include(CheckLanguage)
+  check_language(CUDA)
+  if(CMAKE_CUDA_COMPILER)
+    enable_language(CUDA)
+    find_package(CUDAToolkit REQUIRED)
+    set(CMAKE_CUDA_STANDARD 17)
+    set(SLUICE_HAVE_CUDA ON)
+    message(STATUS "CUDA: building with nvcc ${CMAKE_CUDA_COMPILER_VERSION}")
+  elseif(SLUICE_CUDA STREQUAL "ON")
+    message(FATAL_ERROR "SLUICE_CUDA=ON, but no nvcc was found. Install the CUDA Toolkit, set "
+      "CUDACXX to its nvcc, or configure with -DSLUICE_CUDA=OFF.")
+  endif()
+endif()
+if(NOT SLUICE_HAVE_CUDA)
+  message(STATUS "CUDA: not found or switched off; this is a CPU-only build")
+endif()

@@ -11,7 +11,6 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace sluice {
@@ -46,11 +45,13 @@ class JsonWriter {
   }
 
   const std::string& str() const { return out_; }
-  std::string take() { return std::move(out_); }
+  /// Gives the text away and starts anew.
+  std::string take();
   void clear();
 
  private:
-  void separate();
+  void begin_value();
+  void separate();  ///< writes the comma that is due before a key or a value
   std::string out_;
   std::vector<char> stack_;  ///< '{' or '[' for every open object or array
   bool need_comma_ = false;

@@ -19,10 +19,10 @@ enum class DType : std::uint8_t { kF32, kF16, kBF16, kQ8_0 };
 
 struct DTypeTraits {
   DType type;
-  std::string_view name;       ///< as users write and read it: "f32", "f16", "bf16", "q8_0"
-  std::uint32_t gguf_id;       ///< number of the type in GGUF files
-  std::uint32_t block_size;    ///< elements in a block; 1 for plain types
-  std::uint32_t block_bytes;   ///< bytes of a block
+  std::string_view name;      ///< as users write and read it: "f32", "f16", "bf16", "q8_0"
+  std::uint32_t gguf_id;      ///< number of the type in GGUF files
+  std::uint32_t block_size;   ///< elements in a block; 1 for plain types
+  std::uint32_t block_bytes;  ///< bytes of a block
   /// Turns `n` elements (a multiple of block_size) at `src` into floats at `dst`.
   void (*dequantize)(const std::byte* src, float* dst, std::size_t n);
 };

@@ -1,0 +1,19 @@
+// One function a command: it adds its options to the program and sets what will run.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+
+namespace sluice::app {
+
+/// What the chosen command does once all arguments are parsed; returns the exit code, throws
+/// Error for everything a user can mend.
+using Action = std::function<int()>;
+
+void add_serve_command(CLI::App& program, Action& action);
+void add_chat_command(CLI::App& program, Action& action);
+void add_generate_command(CLI::App& program, Action& action);
+void add_plan_command(CLI::App& program, Action& action);
+void add_inspect_command(CLI::App& program, Action& action);
+
+}  // namespace sluice::app

@@ -1,0 +1,239 @@
+#include "app/engine_options.hpp"
+
+#include <fmt/format.h>
+
+#include <cctype>
+#include <charconv>
+#include <cmath>
+#include <system_error>
+
+#include "engine/base/error.hpp"
+
+namespace sluice::app {
+namespace {
+
+DType parse_kv_type(const std::string& name, std::string_view option) {
+  const auto type = dtype_from_name(name);
+  if (type == DType::kF32 || type == DType::kF16) return *type;
+  throw Error(ErrorCode::kInvalidArgument,
+              fmt::format("{} does not know the KV type \"{}\"; use f16 or f32.", option, name));
+}
+
+}  // namespace
+
+void EngineOptions::add_to(CLI::App& command, EngineUse use, bool model_is_positional) {
+  const std::string model_help = "Model file (GGUF). Default: the bundled demo model";
+  if (model_is_positional) {
+    command.add_option("MODEL,-m,--model", config.model, model_help);
+  } else {
+    command.add_option("-m,--model", config.model, model_help);
+  }
+
+  const std::string memory_group = "Memory";
+  command
+      .add_option("--context", config.plan.context,
+                  "Positions (prompt and answer) of one sequence. Default: the model's own")
+      ->check(CLI::Range(1, 1 << 24))
+      ->group(memory_group);
+  command
+      .add_option("--sequences", config.plan.sequences,
+                  "Sequences of that length at the same time. Default: as many as fit, at most 16")
+      ->check(CLI::Range(1, 1 << 16))
+      ->group(memory_group);
+  command
+      .add_option("--memory", memory,
+                  "Memory for everything, e.g. 8GiB. Default: what the machine has available")
+      ->group(memory_group);
+  command.add_option("--headroom", config.plan.headroom, "Share of that memory left free")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 0.9))
+      ->group(memory_group);
+  command.add_option("--kv-type", kv_type, "Type of the KV cache: f16 or f32. Default: f16")
+      ->group(memory_group);
+  command.add_option("--kv-type-k", kv_type_k, "Type of K alone")->group(memory_group);
+  command.add_option("--kv-type-v", kv_type_v, "Type of V alone")->group(memory_group);
+  command.add_option("--block-size", config.plan.block_size, "Positions in a KV block")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1024))
+      ->group(memory_group);
+  command
+      .add_option("--token-budget", config.plan.max_batch_tokens,
+                  "Tokens in one step, all sequences together")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1 << 16))
+      ->group(memory_group);
+  if (use == EngineUse::kPlanOnly) return;
+
+  const std::string engine_group = "Engine";
+  command
+      .add_option("--threads", config.threads, "Compute threads. Default: one per physical core")
+      ->check(CLI::Range(1, 1024))
+      ->group(engine_group);
+  command
+      .add_flag("!--no-prefix-cache", config.prefix_cache,
+                "Do not reuse the KV of prompts with the same beginning")
+      ->group(engine_group);
+  command
+      .add_option("--prefill-chunk", config.scheduler.prefill_chunk,
+                  "Tokens of one prompt in a step")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1 << 16))
+      ->group(engine_group);
+  command.add_option("--log-level", log_level, "trace, debug, info, warn, error or off")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"trace", "debug", "info", "warn", "error", "off"}))
+      ->group(engine_group);
+  if (use == EngineUse::kSingle) return;
+
+  command
+      .add_option("--max-running", config.scheduler.max_running,
+                  "Sequences that hold KV at the same time; more wait in the queue")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1 << 16))
+      ->group(engine_group);
+  command
+      .add_option("--max-queue", config.scheduler.max_waiting,
+                  "Length of the queue; one more is refused")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 1 << 20))
+      ->group(engine_group);
+  command
+      .add_option("--max-tokens-default", config.default_max_new_tokens,
+                  "Longest answer where a request does not say")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1 << 24))
+      ->group(engine_group);
+  command
+      .add_option("--credit", config.credit_window,
+                  "Tokens of a stream on their way to its client at most")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 4096))
+      ->group(engine_group);
+}
+
+EngineConfig EngineOptions::finish() const {
+  EngineConfig result = config;
+  if (result.model.empty()) {
+    result.model = bundled_model();
+    if (result.model.empty()) {
+      throw Error(ErrorCode::kNotFound,
+                  "No model given and the bundled one was not found beside the program; "
+                  "name a GGUF file with --model.");
+    }
+  }
+  if (!kv_type.empty()) {
+    result.plan.kv_type_k = result.plan.kv_type_v = parse_kv_type(kv_type, "--kv-type");
+  }
+  if (!kv_type_k.empty()) result.plan.kv_type_k = parse_kv_type(kv_type_k, "--kv-type-k");
+  if (!kv_type_v.empty()) result.plan.kv_type_v = parse_kv_type(kv_type_v, "--kv-type-v");
+  if (!memory.empty()) result.plan.memory_limit_bytes = parse_bytes(memory, "--memory");
+  return result;
+}
+
+std::size_t parse_bytes(std::string_view text, std::string_view option) {
+  const auto fail = [&]() -> Error {
+    return Error(ErrorCode::kInvalidArgument,
+                 fmt::format("{} needs a size such as 8GiB, 512M or a number of bytes, not \"{}\".",
+                             option, text));
+  };
+  double number = 0.0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || !std::isfinite(number) || number <= 0) throw fail();
+  std::string unit;
+  for (const char c :
+       std::string_view(end, static_cast<std::size_t>(text.data() + text.size() - end))) {
+    if (c != ' ') unit += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  }
+  if (unit.ends_with("ib")) {
+    unit.resize(unit.size() - 2);
+  } else if (unit.ends_with('b')) {
+    unit.resize(unit.size() - 1);
+  }
+  double factor = 1.0;
+  if (unit == "k") {
+    factor = 1024.0;
+  } else if (unit == "m") {
+    factor = 1024.0 * 1024.0;
+  } else if (unit == "g") {
+    factor = 1024.0 * 1024.0 * 1024.0;
+  } else if (unit == "t") {
+    factor = 1024.0 * 1024.0 * 1024.0 * 1024.0;
+  } else if (!unit.empty()) {
+    throw fail();
+  }
+  const double bytes = number * factor;
+  if (bytes < 1.0 || bytes > 9.0e18) throw fail();
+  return static_cast<std::size_t>(bytes);
+}
+
+std::filesystem::path bundled_model() {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error);
+  if (error) return {};
+  // In a checkout the program lies some folders below the top; installed, in PREFIX/bin.
+  for (fs::path folder = program.parent_path(); folder.has_relative_path();
+       folder = folder.parent_path()) {
+    for (const char* place : {"models/demo-q8_0.gguf", "share/sluice/models/demo-q8_0.gguf"}) {
+      const fs::path candidate = folder / place;
+      if (fs::is_regular_file(candidate, error)) return candidate;
+    }
+  }
+  return {};
+}
+
+void SamplingOptions::add_to(CLI::App& command) {
+  const std::string group = "Sampling";
+  command.add_option("-n,--max-tokens", max_tokens, "Longest answer in tokens")
+      ->check(CLI::Range(1, 1 << 24))
+      ->group(group);
+  command.add_option("--min-tokens", min_tokens, "Nothing ends the answer before so many tokens")
+      ->check(CLI::Range(0, 1 << 24))
+      ->group(group);
+  command
+      .add_option("-t,--temperature", params.temperature, "0 is greedy: always the likeliest token")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 10.0))
+      ->group(group);
+  command.add_option("--top-k", params.top_k, "Keep the k likeliest tokens; 0 keeps all")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 1 << 24))
+      ->group(group);
+  command.add_option("--top-p", params.top_p, "Keep the smallest set with this much probability")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 1.0))
+      ->group(group);
+  command
+      .add_option("--min-p", params.min_p, "Drop tokens below this share of the top probability")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 1.0))
+      ->group(group);
+  command.add_option("--repetition-penalty", params.repetition_penalty, "1 is off")
+      ->capture_default_str()
+      ->check(CLI::Range(0.01, 10.0))
+      ->group(group);
+  command.add_option("--presence-penalty", params.presence_penalty, "0 is off")
+      ->capture_default_str()
+      ->check(CLI::Range(-10.0, 10.0))
+      ->group(group);
+  command.add_option("--frequency-penalty", params.frequency_penalty, "0 is off")
+      ->capture_default_str()
+      ->check(CLI::Range(-10.0, 10.0))
+      ->group(group);
+  command.add_option("-s,--seed", seed, "Same seed, same answer. Default: random")->group(group);
+  command.add_option("--stop", stop, "End before this text; may be given several times")
+      ->group(group);
+  command.add_flag("--ignore-eos", ignore_eos, "Do not end at the model's end tokens")
+      ->group(group);
+}
+
+void SamplingOptions::apply(GenerateRequest& request) const {
+  request.sampling = params;
+  request.seed = seed;
+  request.stop.max_new_tokens = max_tokens;
+  request.stop.min_new_tokens = min_tokens;
+  request.stop.ignore_end_tokens = ignore_eos;
+  for (const std::string& text : stop) request.stop.stop_strings.push_back({.text = text});
+}
+
+}  // namespace sluice::app

@@ -1,0 +1,161 @@
+// sluice inspect: what is in a model file, and what this build would do with it.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "actors/engine.hpp"
+#include "app/commands.hpp"
+#include "app/engine_options.hpp"
+#include "engine/base/error.hpp"
+#include "kernels/cuda/device_info.hpp"
+
+namespace sluice::app {
+namespace {
+
+void row(std::string_view label, const std::string& value) {
+  fmt::print("  {:<18} {}\n", label, value);
+}
+
+std::string count_text(double count) {
+  if (count >= 1e9) return fmt::format("{:.2f} B", count / 1e9);
+  if (count >= 1e6) return fmt::format("{:.2f} M", count / 1e6);
+  return fmt::format("{:.0f} K", count / 1e3);
+}
+
+void print_weights(const ModelSource& source) {
+  struct Sum {
+    std::size_t tensors = 0;
+    std::size_t bytes = 0;
+    double elements = 0;
+  };
+  std::map<std::string_view, Sum> by_type;
+  Sum all;
+  for (const TensorView& tensor : source.tensors()) {
+    for (Sum* sum : {&by_type[traits(tensor.type).name], &all}) {
+      sum->tensors += 1;
+      sum->bytes += tensor.data.size();
+      sum->elements += static_cast<double>(tensor.elements());
+    }
+  }
+  row("parameters", count_text(all.elements));
+  row("weights", fmt::format("{} in {} tensors", format_bytes(all.bytes), all.tensors));
+  for (const auto& [type, sum] : by_type) {
+    row("", fmt::format("{:<5} {:>10} in {} tensors", type, format_bytes(sum.bytes), sum.tensors));
+  }
+}
+
+void print_shape(const ModelConfig& config) {
+  row("architecture", config.architecture);
+  row("layers", std::to_string(config.num_layers));
+  row("hidden", fmt::format("{} (feed-forward {})", config.hidden_size, config.ffn_size));
+  row("heads",
+      fmt::format("{} of {}, {} KV heads", config.num_heads, config.head_dim, config.num_kv_heads));
+  row("context", fmt::format("{} positions", config.context_length));
+  row("rope", fmt::format("base {}, {} of {} dimensions, pairs {}", config.rope_base,
+                          config.rope_dims, config.head_dim,
+                          config.rope_layout == RopeLayout::kNeighbours ? "(0,1)" : "(0,n/2)"));
+  row("embeddings", config.tied_embeddings ? "tied to the LM head" : "separate LM head");
+}
+
+void print_metadata(const ModelSource& source) {
+  struct Print {
+    std::string operator()(bool v) const { return v ? "true" : "false"; }
+    std::string operator()(std::int64_t v) const { return std::to_string(v); }
+    std::string operator()(std::uint64_t v) const { return std::to_string(v); }
+    std::string operator()(double v) const { return fmt::format("{}", v); }
+    std::string operator()(const std::string& v) const {
+      constexpr std::size_t kShown = 200;
+      std::string shown;
+      for (const char c : v.substr(0, kShown))
+        shown += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
+      return v.size() > kShown ? shown + fmt::format("... ({} bytes)", v.size()) : shown;
+    }
+    std::string operator()(const std::vector<bool>& v) const {
+      return fmt::format("[{} flags]", v.size());
+    }
+    std::string operator()(const std::vector<std::int64_t>& v) const {
+      return fmt::format("[{} integers]", v.size());
+    }
+    std::string operator()(const std::vector<double>& v) const {
+      return fmt::format("[{} numbers]", v.size());
+    }
+    std::string operator()(const std::vector<std::string>& v) const {
+      return fmt::format("[{} strings]", v.size());
+    }
+  };
+  fmt::print("\nMetadata\n");
+  for (const auto& [key, value] : source.metadata()) {
+    fmt::print("  {} = {}\n", key, std::visit(Print{}, value));
+  }
+}
+
+void print_tensors(const ModelSource& source) {
+  fmt::print("\nTensors\n");
+  for (const TensorView& tensor : source.tensors()) {
+    std::string shape;
+    for (const std::int64_t dimension : tensor.shape) {
+      shape += (shape.empty() ? "" : " x ") + std::to_string(dimension);
+    }
+    fmt::print("  {:<40} {:<5} {}\n", tensor.name, traits(tensor.type).name, shape);
+  }
+}
+
+int inspect(const EngineConfig& config, bool metadata, bool tensors) {
+  const auto source = open_model(config.model);
+  fmt::print("{}\n", source->path().string());
+  row("format", source->format());
+  print_weights(*source);
+  // What follows can fail for a file that is fine but not for this build: show what is known first.
+  std::fflush(stdout);
+  const PreparedEngine prepared = prepare_engine(config);
+  row("name", prepared.model_config.name);
+  print_shape(prepared.model_config);
+  row("tokenizer", prepared.tokenizer->description());
+  row("chat template", prepared.chat_template->description());
+  std::string ends;
+  for (const TokenId id : prepared.tokenizer->end_tokens()) {
+    ends +=
+        fmt::format("{}{} ({})", ends.empty() ? "" : ", ", prepared.tokenizer->token_bytes(id), id);
+  }
+  row("end tokens", ends.empty() ? "none: answers end at their maximum length" : ends);
+
+  const kernels::CudaDevices cuda = kernels::cuda_devices();
+  row("CUDA", cuda.devices.empty() ? cuda.why_none : "");
+  for (const kernels::CudaDevice& device : cuda.devices) {
+    row("",
+        fmt::format("device {}: {}, compute {}.{}, {}", device.index, device.name,
+                    device.compute_major, device.compute_minor, format_bytes(device.total_bytes)));
+  }
+  fmt::print("\n{}", plan_table(prepared.plan, prepared.model_config));
+  if (metadata) print_metadata(*source);
+  if (tensors) print_tensors(*source);
+  return 0;
+}
+
+}  // namespace
+
+void add_inspect_command(CLI::App& program, Action& action) {
+  struct Options {
+    EngineOptions engine;
+    bool metadata = false;
+    bool tensors = false;
+  };
+  auto options = std::make_shared<Options>();
+  CLI::App* command = program.add_subcommand(
+      "inspect", "Show what is in a model file and what this build would do with it");
+  options->engine.add_to(*command, EngineUse::kPlanOnly, true);
+  command->add_flag("--metadata", options->metadata, "List every metadata key");
+  command->add_flag("--tensors", options->tensors, "List every tensor");
+  command->footer("Example:\n  sluice inspect model.gguf --tensors");
+  command->callback([options, &action] {
+    action = [options] {
+      return inspect(options->engine.finish(), options->metadata, options->tensors);
+    };
+  });
+}
+
+}  // namespace sluice::app

@@ -29,7 +29,8 @@ struct ModelConfig {
   Position context_length = 0;  ///< longest sequence the model was made for
   float norm_epsilon = 1e-5F;
   float rope_base = 10000.0F;
-  std::int32_t rope_dims = 0;  ///< leading elements of a head that turn; at most head_dim
+  std::int32_t rope_dims = 0;       ///< leading elements of a head that turn; at most head_dim
+  float rope_linear_factor = 1.0F;  ///< positions are divided by it before they become angles
   RopeLayout rope_layout = RopeLayout::kNeighbours;
   bool tied_embeddings = false;  ///< LM head uses the token embedding
 

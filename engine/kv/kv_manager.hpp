@@ -67,8 +67,9 @@ class KvManager {
 
   /// Opens a sequence. `tokens` is everything that will be prefilled; `salt` separates callers
   /// that must not share cache. Admits when blocks for all of `tokens` are free beyond the
-  /// watermark (the watermark is waived when nothing else is running). Only the cached blocks
-  /// are taken here.
+  /// watermark and beyond what sequences admitted before still need for their own prefill (the
+  /// watermark is waived when nothing else is running). Only the cached blocks are taken here.
+  /// A sequence that is open already is not opened again: kNotNow.
   KvAdmission admit(SequenceId sequence, std::span<const TokenId> tokens, std::string_view salt);
 
   /// Grows the table to cover `positions`. All or nothing: empty when there are not enough free
@@ -79,8 +80,11 @@ class KvManager {
   /// became full are findable from now on.
   void commit(SequenceId sequence, std::span<const TokenId> tokens);
 
-  /// Forgets everything from `positions` on and returns blocks no longer needed.
-  void rollback(SequenceId sequence, Position positions);
+  /// Forgets everything from `positions` on and returns blocks no longer needed. The result is
+  /// the number of positions left: `positions`, or fewer when there were fewer, or when the cut
+  /// goes through a block that another sequence shares. That block can't be written, so it is
+  /// given back whole and the positions from its beginning on have to be computed again.
+  Position rollback(SequenceId sequence, Position positions);
 
   /// Closes a sequence; its blocks return, content kept where known.
   void release(SequenceId sequence);

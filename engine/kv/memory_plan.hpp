@@ -15,9 +15,9 @@
 namespace sluice {
 
 struct PlanRequest {
-  Position context = 0;         ///< positions for one sequence; 0: the model's own
-  std::int32_t sequences = 0;   ///< at that context at the same time; 0: as many as fit, at most
-                                ///< default_sequences
+  Position context = 0;        ///< positions for one sequence; 0: the model's own
+  std::int32_t sequences = 0;  ///< at that context at the same time; 0: as many as fit, at most
+                               ///< default_sequences
   std::int32_t default_sequences = 16;
   std::int32_t block_size = 16;
   DType kv_type_k = DType::kF16;
@@ -41,7 +41,7 @@ struct MemoryPlan {
   std::int32_t block_size = 0;
   std::int32_t num_blocks = 0;
   Position context = 0;
-  std::int32_t sequences = 0;           ///< that fit at `context` at the same time
+  std::int32_t sequences = 0;             ///< that fit at `context` at the same time
   Position max_context_one_sequence = 0;  ///< if it had the pool (and the model allows it)
   PlanLimit binding = PlanLimit::kRequest;
 

@@ -1,0 +1,68 @@
+// The scheduler's state, shared by the files that implement it by subject:
+// scheduler.cpp (requests, queue, observers), scheduler_step.cpp (plan, preempt, build),
+// scheduler_complete.cpp (results).
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/schedule/scheduler.hpp"
+#include "engine/schedule/sequence.hpp"
+#include "engine/schedule/step_plan.hpp"
+#include "engine/schedule/waiting_queue.hpp"
+
+namespace sluice {
+
+struct Scheduler::Impl {
+  explicit Impl(const SchedulerOptions& o) : options(o) {}
+
+  Sequence* find(SequenceId id) const {
+    const auto found = sequences.find(id);
+    return found == sequences.end() ? nullptr : found->second.get();
+  }
+  /// The running sequence that a slice was planned for; null when it has gone since.
+  Sequence* find_running(const PlannedSlice& slice) const {
+    Sequence* sequence = find(slice.id);
+    const bool same = sequence != nullptr && sequence->arrival == slice.arrival;
+    return same && sequence->running ? sequence : nullptr;
+  }
+
+  /// A waiting sequence that could not draw lets others pass.
+  static bool wants_admission(const Sequence& sequence) { return sequence.may_draw(); }
+
+  /// Something happened that may let a step or an admission succeed that failed before.
+  void wake() { step_stalled = admission_blocked = false; }
+
+  void start(Sequence& sequence, const KvAdmission& admission);
+  void stop_running(Sequence& sequence);
+  void preempt(Sequence& sequence);
+  void erase(Sequence& sequence);
+  void end_of_room(Sequence& sequence);
+  void fail(Sequence& sequence, std::string message, Publication::Kind kind, Outcome& outcome);
+  void apply(const PlannedSlice& slice, const SliceResult& result, Outcome& outcome);
+  void take_token(Sequence& sequence, const SampledToken& token, Outcome& outcome);
+  /// Notes what was granted, once for each planned slice, and puts the blocks into the tables.
+  void take_grants(std::span<const KvGrant> grants);
+  bool idle_for_long(const Sequence& sequence) const;
+  void take_pending(Outcome& outcome);
+
+  SchedulerOptions options;
+  SchedulerStats stats;
+  std::map<SequenceId, std::unique_ptr<Sequence>> sequences;
+  std::vector<Sequence*> running;  ///< in order of arrival
+  WaitingQueue waiting;
+  std::uint64_t arrivals = 0;
+
+  std::vector<PlannedSlice> planned;              ///< between plan() and build()
+  std::optional<std::vector<PlannedSlice>> step;  ///< between build() and complete()
+
+  Outcome pending;                 ///< arose outside a step
+  bool step_stalled = false;       ///< the last plan got no blocks and nothing has changed since
+  bool admission_blocked = false;  ///< likewise for the head of the queue
+  Clock::time_point last_poll;
+};
+
+}  // namespace sluice

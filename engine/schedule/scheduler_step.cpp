@@ -1,0 +1,122 @@
+// The way to a step: plan, ask for blocks, preempt where they don't suffice, build.
+#include <algorithm>
+#include <utility>
+
+#include "engine/schedule/scheduler_state.hpp"
+
+namespace sluice {
+
+std::vector<KvWant> Scheduler::plan() {
+  impl_->planned.clear();
+  if (impl_->step || impl_->step_stalled) return {};
+  impl_->planned = plan_step(impl_->running, impl_->options);
+  std::vector<KvWant> wants;
+  for (const PlannedSlice& slice : impl_->planned) {
+    wants.push_back({slice.id, impl_->find(slice.id)->computed + slice.num_tokens});
+  }
+  return wants;
+}
+
+std::vector<SequenceId> Scheduler::preempt_for(std::span<const KvGrant> grants) {
+  Impl& self = *impl_;
+  self.take_grants(grants);
+  std::erase_if(self.planned, [&](const auto& slice) { return !self.find_running(slice); });
+
+  // The most senior one that got nothing asks; a sequence younger than it makes room.
+  Sequence* asker = nullptr;
+  bool any_granted = false;
+  for (const PlannedSlice& slice : self.planned) {
+    any_granted = any_granted || slice.granted;
+    Sequence* sequence = self.find_running(slice);
+    if (!slice.granted && (asker == nullptr || sequence->arrival < asker->arrival)) {
+      asker = sequence;
+    }
+  }
+  Sequence* victim = nullptr;
+  if (asker != nullptr && self.running.back() != asker) {
+    victim = self.running.back();
+  } else if (!any_granted &&
+             (asker != nullptr || (self.planned.empty() && self.admission_blocked))) {
+    // Nothing at all can move. Whoever has been idle for long gives way, though older.
+    const auto idle = std::find_if(self.running.rbegin(), self.running.rend(),
+                                   [&](const Sequence* s) { return self.idle_for_long(*s); });
+    if (idle != self.running.rend()) victim = *idle;
+  }
+  if (victim != nullptr) {
+    const SequenceId id = victim->id;
+    std::erase_if(self.planned, [&](const auto& slice) { return slice.id == id; });
+    self.preempt(*victim);
+    self.wake();
+    return {id};
+  }
+  if (asker != nullptr && self.running.size() == 1) {
+    std::erase_if(self.planned, [&](const auto& slice) { return slice.id == asker->id; });
+    self.end_of_room(*asker);
+  }
+  return {};
+}
+
+StepBatch Scheduler::build(std::span<const KvGrant> grants) {
+  Impl& self = *impl_;
+  self.take_grants(grants);
+  const bool wanted = !self.planned.empty();
+  std::vector<PlannedSlice> step;
+  StepBatch batch;
+  batch.number = self.stats.steps + 1;
+  for (PlannedSlice& slice : self.planned) {
+    Sequence* sequence = self.find_running(slice);
+    if (sequence == nullptr || !slice.granted) continue;
+    // Its session may have changed its mind since plan().
+    slice.num_tokens = std::min(slice.num_tokens, sequence->feedable());
+    if (slice.num_tokens <= 0) continue;
+    const auto begin = sequence->tokens.begin() + sequence->computed;
+    StepSlice part;
+    part.sequence = sequence->id;
+    part.first_position = sequence->computed;
+    part.tokens.assign(begin, begin + slice.num_tokens);
+    part.blocks = sequence->table;
+    part.sample = slice.num_tokens == sequence->remaining();
+    if (part.sample) {
+      part.sampling = sequence->sampling;
+      if (part.sampling->needs_history()) part.history = sequence->tokens;
+    }
+    part.num_generated = sequence->num_output();
+    batch.slices.push_back(std::move(part));
+    sequence->last_step = batch.number;
+    sequence->idle_since.reset();
+    step.push_back(slice);
+  }
+  self.planned.clear();
+  if (step.empty()) {
+    self.step_stalled = wanted;
+    return batch;
+  }
+  self.stats.steps = batch.number;
+  self.stats.last_batch_tokens = batch.num_tokens();
+  self.stats.last_batch_sequences = static_cast<std::int32_t>(batch.slices.size());
+  self.step = std::move(step);
+  return batch;
+}
+
+void Scheduler::Impl::take_grants(std::span<const KvGrant> grants) {
+  for (const KvGrant& grant : grants) {
+    const auto slice = std::ranges::find(planned, grant.sequence, &PlannedSlice::id);
+    if (slice == planned.end()) continue;
+    if (grant.unknown) {
+      planned.erase(slice);
+      continue;
+    }
+    Sequence* sequence = find_running(*slice);
+    if (!grant.granted || slice->granted || sequence == nullptr) continue;
+    slice->granted = true;
+    sequence->table.insert(sequence->table.end(), grant.appended.begin(), grant.appended.end());
+  }
+}
+
+bool Scheduler::Impl::idle_for_long(const Sequence& sequence) const {
+  if (options.idle_preempt_after.count() <= 0) return false;
+  return sequence.feedable() == 0 && sequence.idle_since &&
+         last_poll - *sequence.idle_since >= options.idle_preempt_after;
+}
+
+}  // namespace sluice

@@ -1,0 +1,60 @@
+// One sequence as the scheduler sees it.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/base/types.hpp"
+#include "engine/sampling/sampling_params.hpp"
+
+namespace sluice {
+
+/// Why a sequence draws nothing although it may have credit.
+enum class Hold {
+  kNone,
+  kMaximum,   ///< it has max_new_tokens; a larger maximum or resume_after_verdict() lifts it
+  kEndToken,  ///< it drew an end token; resume_after_verdict() lifts it
+  kNoRoom,    ///< context or pool is full; nothing lifts it
+};
+
+struct Sequence {
+  SequenceId id = 0;
+  std::uint64_t arrival = 0;    ///< order of submission; kept through preemption
+  std::vector<TokenId> tokens;  ///< prompt, then output
+  Position num_prompt = 0;
+  std::shared_ptr<const SamplingParams> sampling;
+  Position max_new_tokens = 0;
+  std::vector<TokenId> end_tokens;
+  std::string salt;
+  std::int32_t credit = 0;
+  Hold hold = Hold::kNone;
+  std::chrono::steady_clock::time_point submitted;
+  bool started = false;  ///< was admitted before, or continues another engine's output
+
+  // While running (holding blocks):
+  bool running = false;
+  Position computed = 0;  ///< positions in the KV
+  std::vector<BlockId> table;
+  std::uint64_t last_step = 0;  ///< the last step it took part in
+  std::optional<std::chrono::steady_clock::time_point> idle_since;
+
+  /// Prompt positions found in the prefix cache at the first admission.
+  std::optional<Position> cached;
+
+  Position total() const { return static_cast<Position>(tokens.size()); }
+  Position num_output() const { return total() - num_prompt; }
+  /// Tokens not yet in the KV: at least 1, since the last one drawn has not been fed.
+  Position remaining() const { return total() - computed; }
+  bool may_draw() const { return credit > 0 && hold == Hold::kNone; }
+  /// Tokens that can be fed now. Feeding the last one makes a draw, so it waits for the right
+  /// to draw.
+  Position feedable() const { return remaining() - (may_draw() ? 0 : 1); }
+  bool decoding() const { return remaining() == 1 && num_output() > 0; }
+};
+
+}  // namespace sluice

@@ -17,8 +17,8 @@ namespace sluice {
 /// Where a stop string may match.
 enum class StopBoundary {
   kAnywhere,
-  kLineStart,    ///< at the start of the output or after a line feed
-  kAfterSpace,   ///< at the start of the output or after white space
+  kLineStart,   ///< at the start of the output or after a line feed
+  kAfterSpace,  ///< at the start of the output or after white space
 };
 
 /// Which part of the output a stop string looks at.
@@ -38,12 +38,12 @@ struct StopOptions {
   std::optional<Position> max_new_tokens;  ///< empty: the engine's default
   Position min_new_tokens = 0;
   bool ignore_end_tokens = false;
-  std::vector<TokenId> stop_token_ids;  ///< besides the model's end tokens
-  std::vector<StopString> stop_strings;  ///< at most 64
-  float min_confidence = 0.0F;  ///< low-confidence rule: top probability below it ...
-  std::int32_t patience = 0;    ///< ... for so many tokens in a row; 0 is off
-  std::int32_t repetition_ngram = 0;   ///< repetition rule: the same n-gram of this length ...
-  std::int32_t repetition_times = 0;   ///< ... so many times in a row; 0 is off
+  std::vector<TokenId> stop_token_ids;      ///< besides the model's end tokens
+  std::vector<StopString> stop_strings;     ///< at most 64
+  float min_confidence = 0.0F;              ///< low-confidence rule: top probability below it ...
+  std::int32_t patience = 0;                ///< ... for so many tokens in a row; 0 is off
+  std::int32_t repetition_ngram = 0;        ///< repetition rule: the same n-gram of this length ...
+  std::int32_t repetition_times = 0;        ///< ... so many times in a row; 0 is off
   std::chrono::milliseconds time_limit{0};  ///< from acceptance; 0 is off
 };
 

@@ -6,6 +6,9 @@
 // then the one terminal event, and the machine closes when the listener has taken it (or is
 // gone). The session actor owns one machine and only moves its outputs along.
 //
+// The transition table is session_phases.hpp, drawn in docs/stop-rules.md; the accounting of
+// credit is credit_ledger.hpp.
+//
 // Credit: the scheduler may draw as many tokens as the machine has granted. Tokens whose event
 // has been delivered, and tokens that caused no event (held back), are granted again.
 #pragma once
@@ -21,6 +24,7 @@
 #include "engine/schedule/scheduler.hpp"
 #include "engine/stream/events.hpp"
 #include "engine/stream/request.hpp"
+#include "engine/stream/scope_matcher.hpp"
 #include "engine/tokenizer/tokenizer.hpp"
 
 namespace sluice {
@@ -30,13 +34,15 @@ struct SessionConfig {
   std::string model_name;
   Position prompt_tokens = 0;
   Position context_length = 0;
-  Position max_new_tokens = 0;      ///< in force
+  Position max_new_tokens = 0;  ///< in force
   StopOptions stop;
   std::vector<TokenId> end_tokens;  ///< the model's, already empty when ignored
   std::uint64_t seed = 0;
   std::int32_t num_top_logprobs = 0;
   std::int32_t credit_window = 16;  ///< tokens on their way to the listener at most
-  std::chrono::milliseconds heartbeat_interval{10000};
+  std::chrono::milliseconds heartbeat_interval{10000};  ///< 0: none
+  /// How the model marks its reasoning; without, all output is content (see StopScope).
+  std::optional<ReasoningMarkers> reasoning;
 };
 
 enum class SessionPhase { kQueued, kPrefill, kDecode, kPaused, kFlushing, kClosed };
@@ -49,16 +55,18 @@ class SessionMachine {
 
   /// What has to be done after an input, in this order.
   struct Output {
-    std::vector<Event> events;    ///< to the listener
-    std::int32_t credit = 0;      ///< to the scheduler
+    std::vector<Event> events;     ///< to the listener
+    std::int32_t credit = 0;       ///< to the scheduler
     bool remove_sequence = false;  ///< tell scheduler and KV manager that the sequence is over
-    bool closed = false;          ///< nothing more will come; the owner may go
+    bool closed = false;           ///< nothing more will come; the owner may go
   };
 
+  /// Throws Error(kInvalidArgument) for stop options that can't work (check_stop_options).
   SessionMachine(SessionConfig config, std::shared_ptr<const Tokenizer> tokenizer,
                  Clock::time_point now);
   ~SessionMachine();
   SessionMachine(SessionMachine&&) noexcept;
+  SessionMachine& operator=(SessionMachine&&) noexcept;
 
   /// The first output: `accepted`. Initial credit goes with the submission: credit_window.
   Output start();
@@ -68,6 +76,11 @@ class SessionMachine {
   Output on_rejected(RejectReason reason, Clock::time_point now);
   /// Scheduler or executor died. The machine says which tokens to resubmit with
   /// (generated_tokens()); the caller restarts, or ends the stream with fail().
+  ///
+  /// restart() is the first way: the sequence waits in the queue again. Returns the credit to
+  /// submit it with (0 when paused or when the listener has not taken enough yet).
+  std::int32_t restart();
+  /// The second way: shows what was held back, then an ErrorEvent.
   Output fail(std::string code, std::string message, Clock::time_point now);
   Output cancel(std::string detail, Clock::time_point now);
   /// Queue position for heartbeats.

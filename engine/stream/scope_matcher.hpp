@@ -1,0 +1,70 @@
+// Stop strings by scope: one matcher for the model's reasoning, one for everything else.
+//
+// Reasoning is the text between two markers, e.g. <think> and </think>. The output is cut into
+// sections at the end of each marker; the opening marker belongs to the content before it, the
+// closing marker to the reasoning. Every section is a text of its own for the stop strings: a
+// match never reaches over the border, and boundary conditions hold at the section's start.
+// A stop string that is complete at the same byte as a marker, or earlier, wins over it.
+// Without markers everything is content, and stop strings of scope kReasoning never match.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/stream/request.hpp"
+#include "engine/stream/stop_matcher.hpp"
+
+namespace sluice {
+
+/// How a model marks its reasoning in its output.
+struct ReasoningMarkers {
+  std::string open;          ///< e.g. "<think>"; 1 to 1024 bytes of UTF-8
+  std::string close;         ///< e.g. "</think>"
+  bool starts_open = false;  ///< the prompt ends with the opening marker already
+
+  bool operator==(const ReasoningMarkers&) const = default;
+};
+
+class ScopeMatcher {
+ public:
+  /// Throws Error(kInvalidArgument): see StopMatcher, for the markers as well.
+  ScopeMatcher(std::span<const StopString> strings,
+               const std::optional<ReasoningMarkers>& reasoning);
+
+  /// Feeds text that may contain a match; as StopMatcher::feed.
+  std::optional<StopMatch> feed(std::string_view text);
+  /// Text in which no match may begin or end (before the minimum length); markers count.
+  void skip(std::string_view text);
+  /// A special token, which adds no text: it may be a marker.
+  void on_special_token(std::string_view text);
+
+  std::uint64_t safe_end() const { return active().matcher.safe_end(); }
+  bool in_reasoning() const { return in_reasoning_; }
+
+ private:
+  struct Scope {
+    StopMatcher matcher;
+    std::vector<std::size_t> index;     ///< of the matcher's strings in the caller's list
+    std::optional<StopMatcher> marker;  ///< what ends a section of this scope
+    std::string marker_text;
+  };
+
+  static Scope make_scope(std::span<const StopString> strings, StopScope other,
+                          const std::string* marker);
+  Scope& active() { return in_reasoning_ ? reasoning_ : content_; }
+  const Scope& active() const { return in_reasoning_ ? reasoning_ : content_; }
+  /// Bytes of `text` up to the end of the section, and whether the section ends there.
+  std::size_t section_bytes(std::string_view text, bool& ends);
+  void switch_scope();
+
+  Scope content_;
+  Scope reasoning_;
+  bool in_reasoning_ = false;
+  std::uint64_t position_ = 0;
+};
+
+}  // namespace sluice

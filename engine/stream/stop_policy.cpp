@@ -1,0 +1,95 @@
+#include "engine/stream/stop_policy.hpp"
+
+#include <algorithm>
+#include <string>
+
+#include "engine/base/error.hpp"
+#include "engine/stream/stop_matcher.hpp"
+
+namespace sluice {
+namespace {
+
+constexpr std::size_t kMaxStopTokenIds = 1024;
+
+void require(bool holds, const char* sentence) {
+  if (!holds) throw Error(ErrorCode::kInvalidArgument, sentence);
+}
+
+}  // namespace
+
+void check_stop_options(const StopOptions& options) {
+  check_stop_strings(options.stop_strings);
+  require(!options.max_new_tokens || *options.max_new_tokens >= 1,
+          "max_new_tokens must be at least 1.");
+  require(options.min_new_tokens >= 0, "min_new_tokens must not be negative.");
+  require(options.min_confidence >= 0.0F && options.min_confidence <= 1.0F,
+          "min_confidence is a probability: it must lie between 0 and 1.");
+  require(options.patience >= 0, "patience must not be negative; 0 turns the rule off.");
+  require(options.repetition_ngram >= 0, "repetition_ngram must not be negative.");
+  require(options.repetition_times == 0 || options.repetition_times >= 2,
+          "repetition_times must be 0 (off) or at least 2.");
+  require(options.repetition_times == 0 || options.repetition_ngram >= 1,
+          "repetition_times needs repetition_ngram, the length of what repeats, of at least 1.");
+  require(options.time_limit.count() >= 0, "time_limit must not be negative; 0 is off.");
+  require(options.stop_token_ids.size() <= kMaxStopTokenIds,
+          "There are more than 1024 stop_token_ids.");
+}
+
+StopPolicy::StopPolicy(const StopOptions& options, std::span<const TokenId> end_tokens,
+                       Limits limits)
+    : limits_(limits),
+      min_new_tokens_(options.min_new_tokens),
+      end_tokens_(options.stop_token_ids),
+      min_confidence_(options.min_confidence),
+      patience_(options.patience),
+      ngram_(options.repetition_ngram),
+      times_(options.repetition_times) {
+  if (!options.ignore_end_tokens) {
+    end_tokens_.insert(end_tokens_.end(), end_tokens.begin(), end_tokens.end());
+  }
+  std::ranges::sort(end_tokens_);
+}
+
+void StopPolicy::count(const SampledToken& token) {
+  tokens_.push_back(token.id);
+  count_confidence(token.top_probability);
+  count_repetition();
+}
+
+std::optional<StopRule> StopPolicy::judge(const Evidence& evidence) const {
+  if (num_tokens() >= limits_.max_new_tokens) return StopRule::kMaxNewTokens;
+  if (armed()) {
+    if (at_end_token()) return StopRule::kEndToken;
+    if (evidence.stop_string) return StopRule::kStopString;
+    if (patience_ > 0 && doubtful_in_a_row_ >= patience_) return StopRule::kLowConfidence;
+    if (repeats()) return StopRule::kRepetition;
+    if (evidence.time_over) return StopRule::kTimeLimit;
+  }
+  if (limits_.room > 0 && num_tokens() >= limits_.room) return StopRule::kContextFull;
+  return std::nullopt;
+}
+
+bool StopPolicy::at_end_token() const {
+  return !tokens_.empty() && std::ranges::binary_search(end_tokens_, tokens_.back());
+}
+
+void StopPolicy::count_confidence(float top_probability) {
+  // A probability that is no number is no evidence of doubt.
+  doubtful_in_a_row_ = top_probability < min_confidence_ ? doubtful_in_a_row_ + 1 : 0;
+}
+
+void StopPolicy::count_repetition() {
+  if (ngram_ <= 0) return;
+  const auto distance = static_cast<std::size_t>(ngram_);
+  const bool echo =
+      tokens_.size() > distance && tokens_.back() == tokens_[tokens_.size() - 1 - distance];
+  echoes_in_a_row_ = echo ? echoes_in_a_row_ + 1 : 0;
+}
+
+/// The last n-gram stands `times_` times in a row when the last (times_ - 1) n-grams are echoes.
+bool StopPolicy::repeats() const {
+  return times_ > 0 && ngram_ > 0 &&
+         echoes_in_a_row_ >= std::int64_t{ngram_} * (std::int64_t{times_} - 1);
+}
+
+}  // namespace sluice

@@ -1,0 +1,128 @@
+#include "engine/stream/token_pipeline.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace sluice {
+namespace {
+
+const StopOptions& checked(const StopOptions& options) {
+  check_stop_options(options);
+  return options;
+}
+
+}  // namespace
+
+TokenPipeline::TokenPipeline(PipelineOptions options, std::shared_ptr<const Tokenizer> tokenizer)
+    : tokenizer_(std::move(tokenizer)),
+      stop_strings_(checked(options.stop).stop_strings),
+      policy_(options.stop, options.end_tokens, options.limits),
+      matcher_(stop_strings_, options.reasoning) {}
+
+std::optional<Verdict> TokenPipeline::push(const SampledToken& token, bool time_over,
+                                           std::vector<TokenPiece>& pieces) {
+  policy_.count(token);
+  Waiting& entry = waiting_.emplace_back();
+  entry.piece = {token.id, {}, token.logprob, token.top};
+  entry.begin = shown_ + held_.size();
+  const std::optional<StopMatch> match = take_text(token.id);
+  entry.end = shown_ + held_.size();
+  entry.open = accumulator_.pending() > 0;
+
+  const auto rule = policy_.judge({.stop_string = match.has_value(), .time_over = time_over});
+  if (!rule) {
+    deliver_until(matcher_.safe_end(), pieces);
+    return std::nullopt;
+  }
+  finish_at(match, pieces);
+  return verdict_for(*rule, match);
+}
+
+void TokenPipeline::finish(std::vector<TokenPiece>& pieces) {
+  finish_at(std::nullopt, pieces);
+}
+
+/// Adds the token's text to what is held and looks for a stop string in it.
+std::optional<StopMatch> TokenPipeline::take_text(TokenId id) {
+  if (tokenizer_->is_special(id)) {
+    matcher_.on_special_token(tokenizer_->token_bytes(id));
+    return std::nullopt;
+  }
+  if (policy_.armed() && policy_.at_end_token()) return std::nullopt;
+  const std::size_t before = held_.size();
+  accumulator_.append(tokenizer_->token_bytes(id), held_);
+  const std::string_view added = std::string_view(held_).substr(before);
+  if (policy_.armed()) return matcher_.feed(added);
+  matcher_.skip(added);
+  return std::nullopt;
+}
+
+Verdict TokenPipeline::verdict_for(StopRule rule, const std::optional<StopMatch>& match) const {
+  Verdict verdict{
+      .rule = rule, .matched = {}, .matched_token = -1, .position = shown_, .detail = {}};
+  if (rule == StopRule::kStopString) {
+    verdict.matched = stop_strings_[match->index].text;
+    verdict.position = match->begin;
+  } else if (rule == StopRule::kEndToken) {
+    verdict.matched_token = tokens().back();
+    verdict.matched = to_valid_utf8(tokenizer_->token_bytes(tokens().back()));
+  } else if (match) {
+    verdict.detail = "the last token also completed the stop string \"" +
+                     stop_strings_[match->index].text + "\"";
+  }
+  return verdict;
+}
+
+/// Shows the text before `safe` and delivers the tokens that have nothing to wait for.
+void TokenPipeline::deliver_until(std::uint64_t safe, std::vector<TokenPiece>& pieces) {
+  std::size_t count = waiting_.size();
+  while (count > 0) {
+    const Waiting& last = waiting_[count - 1];
+    if (last.begin < safe && last.begin < last.end) break;  // some of its text is shown
+    if (last.end <= safe && !last.open) break;              // nothing of it is missing
+    --count;
+  }
+  // Text of an earlier token became free while this one is held back: it goes with this one.
+  if (count == 0 && safe > shown_) count = 1;
+  deliver(count, safe, pieces);
+}
+
+/// Delivers the first `count` tokens with the text before `safe`, each with its own, the last
+/// one with all the rest.
+void TokenPipeline::deliver(std::size_t count, std::uint64_t safe,
+                            std::vector<TokenPiece>& pieces) {
+  std::size_t used = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    Waiting& entry = waiting_[i];
+    const std::uint64_t end = i + 1 == count ? safe : std::clamp(entry.end, shown_, safe);
+    const auto size = static_cast<std::size_t>(end - shown_);
+    entry.piece.text.assign(held_, used, size);
+    used += size;
+    shown_ += size;
+    pieces.push_back(std::move(entry.piece));
+  }
+  held_.erase(0, used);
+  waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(count));
+}
+
+/// The last act: shows everything, or everything before the stop string.
+void TokenPipeline::finish_at(const std::optional<StopMatch>& match,
+                              std::vector<TokenPiece>& pieces) {
+  std::optional<StopMatch> cut = match;
+  if (!cut) {
+    const std::size_t before = held_.size();
+    accumulator_.finish(held_);
+    // Even a stop string that only the replacement completes must not show.
+    const std::string_view added = std::string_view(held_).substr(before);
+    if (policy_.armed()) cut = matcher_.feed(added);
+  }
+  std::uint64_t end = shown_ + held_.size();
+  if (cut) end = stop_strings_[cut->index].include ? cut->end : cut->begin;
+  held_.resize(static_cast<std::size_t>(end - shown_));
+  if (!waiting_.empty()) deliver(waiting_.size(), end, pieces);
+  if (held_.empty()) return;
+  pieces.push_back({kNoToken, std::exchange(held_, {}), 0.0F, {}});
+  shown_ = end;
+}
+
+}  // namespace sluice

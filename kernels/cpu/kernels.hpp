@@ -1,0 +1,118 @@
+// The arithmetic of a decoder on a CPU: a table of functions, one table per instruction set.
+//
+// The law: an output element is computed by the same sequence of operations whatever else is
+// computed with it. It depends neither on the number of rows, nor on how a loop was cut into
+// pieces, nor on where the KV blocks lie. (Another instruction set may round differently.)
+//
+// All activations are f32, row-major, [rows x columns] with a row stride in floats. The functions
+// do not allocate, throw or start threads; each call computes a part that the caller chose.
+//
+// Worked example: y = x W^T for 3 rows of 896 activations and a [4864 x 896] weight:
+//   table.matmul({data, 4864, 896, row_bytes, WeightEncoding::kQ8_0, nullptr},
+//                {x, 896, 3, y, 4864}, 0, 4864, workspace);
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/cpu/cpu_info.hpp"
+
+namespace sluice::kernels {
+
+/// Weight encodings with kernels of their own; every other one goes through `dequantize`.
+enum class WeightEncoding : std::uint8_t { kF32, kF16, kBF16, kQ8_0, kOther };
+
+/// [rows x cols]: maps `cols` input features to `rows` output features; row after row.
+struct WeightMatrix {
+  const std::byte* data = nullptr;
+  std::size_t rows = 0;
+  std::size_t cols = 0;
+  std::size_t row_bytes = 0;
+  WeightEncoding encoding = WeightEncoding::kF32;
+  /// Decodes n elements; used when the encoding is kOther.
+  void (*dequantize)(const std::byte* src, float* dst, std::size_t n) = nullptr;
+};
+
+/// Where a matmul reads x [rows x w.cols] and writes y [rows x w.rows].
+struct MatmulOperands {
+  const float* x = nullptr;
+  std::size_t x_stride = 0;
+  std::size_t rows = 0;
+  float* y = nullptr;
+  std::size_t y_stride = 0;
+};
+
+/// Floats of work space that a matmul with this many columns needs, for one thread.
+std::size_t matmul_workspace_floats(std::size_t cols);
+
+/// Storage of K and V elements.
+enum class KvEncoding : std::uint8_t { kF32, kF16 };
+std::size_t kv_element_bytes(KvEncoding encoding);
+
+/// One layer of the KV pool. Layout, in elements:
+///   K [block][kv head][head_dim][block_size]   a column is a position: scores are computed for
+///                                              neighbouring positions side by side
+///   V [block][kv head][block_size][head_dim]
+struct KvLayer {
+  std::byte* k = nullptr;
+  std::byte* v = nullptr;
+  KvEncoding k_encoding = KvEncoding::kF16;
+  KvEncoding v_encoding = KvEncoding::kF16;
+  std::size_t num_kv_heads = 0;
+  std::size_t head_dim = 0;
+  std::size_t block_size = 0;
+};
+
+/// Query rows of one sequence. Row i stands at position first_position + i and sees the positions
+/// 0 .. first_position + i, found through the block table.
+struct AttentionOperands {
+  const float* q = nullptr;  ///< [rows x num_heads * head_dim], rotated
+  float* out = nullptr;      ///< same shape
+  std::size_t stride = 0;    ///< of both
+  std::size_t num_heads = 0;
+  float scale = 1.0F;  ///< of q . k, usually 1 / sqrt(head_dim)
+  std::size_t first_position = 0;
+  const std::int32_t* blocks = nullptr;
+};
+
+/// Positions that attention takes at a time, counted from position 0.
+inline constexpr std::size_t kAttentionTile = 64;
+/// Most query rows of one attention call.
+inline constexpr std::size_t kAttentionRows = 32;
+
+/// Floats of work space for one attention call.
+std::size_t attention_workspace_floats(std::size_t num_heads, std::size_t num_kv_heads,
+                                       std::size_t head_dim);
+
+struct KernelTable {
+  Isa isa = Isa::kScalar;
+
+  /// y[:, begin:end] = x W[begin:end]^T. Work space: matmul_workspace_floats(w.cols).
+  void (*matmul)(const WeightMatrix& w, const MatmulOperands& operands, std::size_t begin,
+                 std::size_t end, float* workspace) = nullptr;
+
+  /// y = x / sqrt(mean(x^2) + epsilon) * weight, for one row of n (Zhang and Sennrich 2019).
+  void (*rms_norm)(const float* x, const float* weight, float epsilon, std::size_t n,
+                   float* y) = nullptr;
+
+  /// gate = silu(gate) * up, silu(x) = x / (1 + exp(-x)).
+  void (*silu_multiply)(float* gate, const float* up, std::size_t n) = nullptr;
+
+  /// y += x.
+  void (*add)(float* y, const float* x, std::size_t n) = nullptr;
+
+  /// Writes K and V of one position: [num_kv_heads x head_dim] each, to row `offset` of `block`.
+  void (*write_kv)(const KvLayer& layer, std::size_t block, std::size_t offset, const float* k,
+                   const float* v) = nullptr;
+
+  /// Softmax attention of query rows [row_begin, row_end), at most kAttentionRows, for the query
+  /// heads that share `kv_head`. Accumulates over tiles of positions in ascending order with a
+  /// running maximum (Milakov and Gimelshein 2018).
+  void (*attention)(const KvLayer& layer, const AttentionOperands& operands, std::size_t kv_head,
+                    std::size_t row_begin, std::size_t row_end, float* workspace) = nullptr;
+};
+
+/// The kernels of one instruction set, which must be supported (isa_supported).
+const KernelTable& kernel_table(Isa isa);
+
+}  // namespace sluice::kernels

@@ -1,0 +1,313 @@
+// What the user can do: send, stop, try again, edit, start afresh. Ties the parts together.
+
+import { byId } from './dom.js';
+import { showContext } from './context_meter.js';
+import { Figures, count } from './figures.js';
+import { newAnswer } from './conversation.js';
+import { describeEnd } from './reasons.js';
+import { randomSeed } from './settings.js';
+
+const kTick = 250;        // ms between two updates of the live numbers
+const kSilence = 20000;   // ms without any sign of life that are worth a word
+const kPatience = 1500;   // ms of waiting after which its length is shown
+
+export class Chat {
+  #parts;          // {connection, streams, conversation, settings, composer, announcer, notice, follow}
+  #transcript = null;
+  #hello = {};
+  #active = null;  // {exchange, id, figures, phase, timer}
+  #editing = null; // the exchange that the next message replaces
+
+  constructor(parts) {
+    this.#parts = parts;
+  }
+
+  begin(transcript) {
+    this.#transcript = transcript;
+    transcript.update();
+    this.#drawContext();
+  }
+
+  setHello(hello) {
+    this.#hello = hello;
+    this.#drawContext();
+  }
+
+  get busy() {
+    return this.#active !== null;
+  }
+
+  /// True when the message is on its way; otherwise it stays where it is.
+  send(text) {
+    const { conversation, composer, connection, notice, follow } = this.#parts;
+    if (this.busy) {
+      composer.nudge();
+      return false;
+    }
+    if (connection.state !== 'open') {
+      connection.retryNow();
+      notice.show('There is no connection to the server yet. Your text stays here; send it when the connection is back.', { tone: 'warn' });
+      return false;
+    }
+    notice.hide();
+    if (this.#editing !== null) conversation.exchanges.pop();
+    this.#editing = null;
+    const exchange = conversation.add(text);
+    exchange.answer = newAnswer(randomSeed());
+    this.#transcript.update();
+    follow.start();
+    this.#ask(exchange);
+    return true;
+  }
+
+  /// True when there was something to stop.
+  stop() {
+    const { streams, composer } = this.#parts;
+    if (!this.busy) return false;
+    const { exchange, id } = this.#active;
+    if (exchange.answer.stoppedHere) return true;
+    exchange.answer.stoppedHere = true;
+    composer.setBusy('stopping');
+    this.#transcript.view(exchange).stopping();
+    streams.cancel(id);
+    return true;
+  }
+
+  /// The same once more: the same seed draws the same answer.
+  retry(exchange) {
+    this.#askAgain(exchange, exchange.answer.seed ?? randomSeed());
+  }
+
+  /// Another answer.
+  again(exchange) {
+    this.#askAgain(exchange, randomSeed());
+  }
+
+  makeRoom(exchange) {
+    this.#parts.conversation.forgetOldest(exchange, this.#hello.context_length ?? 0);
+    this.#askAgain(exchange, exchange.answer.seed ?? randomSeed(), true);
+  }
+
+  edit(exchange) {
+    const { composer, notice } = this.#parts;
+    if (this.busy || exchange === null || exchange === undefined) return false;
+    this.#editing = exchange;
+    composer.edit(exchange.prompt);
+    notice.show('You are editing your last message. Sending it replaces that message and its answer.',
+      { choices: [['Leave it as it was', () => this.cancelEdit()]] });
+    return true;
+  }
+
+  cancelEdit() {
+    if (this.#editing === null) return;
+    this.#editing = null;
+    this.#parts.composer.cancelEdit();
+    this.#parts.notice.hide();
+  }
+
+  newChat(text = '') {
+    const { conversation, composer, notice } = this.#parts;
+    this.cancelEdit();
+    const earlier = conversation.exchanges;
+    this.#abandon();
+    conversation.exchanges = [];
+    this.#changed();
+    notice.hide();
+    if (earlier.length > 0) {
+      notice.show('A new chat. The model remembers nothing of the last one.',
+        { choices: [['Bring it back', () => this.#bringBack(earlier)]] });
+    }
+    if (text) composer.text = text;
+    composer.focus();
+  }
+
+  /// Keeps what is there when the page goes away.
+  save() {
+    this.#parts.conversation.save();
+  }
+
+  #bringBack(exchanges) {
+    this.#abandon();
+    this.#parts.conversation.exchanges = exchanges;
+    this.#changed();
+    this.#parts.follow.start();
+  }
+
+  #askAgain(exchange, seed, mayForget = false) {
+    const { connection, notice, conversation } = this.#parts;
+    if (this.busy || exchange !== conversation.last) return;
+    if (connection.state !== 'open') {
+      connection.retryNow();
+      notice.show('There is no connection to the server yet. Try again when it is back.', { tone: 'warn' });
+      return;
+    }
+    this.cancelEdit();
+    notice.hide();
+    exchange.answer = newAnswer(seed);
+    this.#transcript.view(exchange).restart();
+    this.#transcript.update();
+    this.#parts.follow.start();
+    if (document.activeElement === document.body) byId('scroller').focus({ preventScroll: true });
+    this.#ask(exchange, mayForget);
+  }
+
+  #ask(exchange, mayForget = this.#parts.settings.makeRoom) {
+    const { streams, conversation, settings, composer, announcer } = this.#parts;
+    const options = settings.request(exchange.answer.seed);
+    exchange.answer.seed = options.seed;
+    const request = { messages: conversation.messagesFor(exchange, settings.system.trim()), ...options };
+    const active = {
+      exchange, figures: new Figures(), phase: { phase: 'sent' }, timer: 0, id: null, mayForget,
+    };
+    active.id = streams.start(request, this.#listener(active));
+    if (active.id === null) {
+      this.#fail(active, 'cut', 'The connection to the server is lost. Nothing was sent.');
+      return;
+    }
+    this.#active = active;
+    active.timer = setInterval(() => this.#tick(active), kTick);
+    announcer.begin();
+    composer.setBusy('answering');
+    document.body.classList.add('streaming');
+    conversation.save();
+  }
+
+  #listener(active) {
+    const { exchange, figures } = active;
+    const { answer } = exchange;
+    const view = this.#transcript.view(exchange);
+    const { announcer } = this.#parts;
+    return {
+      accepted: (frame) => {
+        answer.accepted = { prompt_tokens: frame.prompt_tokens, context_length: frame.context_length };
+        active.phase = { phase: 'accepted' };
+        figures.heard();
+        this.#tick(active);
+      },
+      heartbeat: (frame) => {
+        active.phase = frame;
+        figures.heard();
+        this.#tick(active);
+      },
+      token: (frame) => {
+        figures.add(frame.tokens?.length ?? 1);
+        const text = String(frame.text ?? '');
+        answer.status = 'live';
+        answer.text += text;
+        view.append(text);
+        announcer.append(text);
+        if (figures.tokens === 1) this.#tick(active);
+      },
+      done: (frame) => {
+        answer.status = 'done';
+        answer.done = frame;
+        answer.ttft = figures.ttft;
+        this.#end(active);
+        view.finish();
+        const { before, code, after } = describeEnd(frame, answer.stoppedHere);
+        announcer.end(`${before}${code}${after}. ${count(frame.usage?.completion_tokens ?? 0, 'token')}.`);
+        this.#changed();
+      },
+      error: (frame) => this.#refused(active, frame),
+      lost: () => this.#fail(active, 'cut', answer.text
+        ? 'The connection broke before this answer was complete.'
+        : 'The connection broke before the answer began.'),
+    };
+  }
+
+  #refused(active, { code, message }) {
+    const { exchange } = active;
+    const { conversation } = this.#parts;
+    if (code === 'prompt_too_long' && active.mayForget && conversation.canForget(exchange)) {
+      this.#end(active);
+      conversation.forgetOldest(exchange, this.#hello.context_length ?? 0);
+      this.#transcript.update();
+      this.#ask(exchange, true);
+      return;
+    }
+    exchange.answer.code = String(code ?? '');
+    this.#fail(active, 'failed', this.#explain(exchange, String(message || 'The server gave no reason.')));
+  }
+
+  #explain({ answer }, message) {
+    if (answer.code !== 'prompt_too_long') return message;
+    return `This conversation no longer fits into the model’s context. ${message}`;
+  }
+
+  #fail(active, status, message) {
+    const { exchange } = active;
+    exchange.answer.status = status;
+    exchange.answer.message = message;
+    this.#end(active);
+    this.#transcript.view(exchange).fail();
+    this.#parts.announcer.end(message);
+    this.#changed();
+  }
+
+  #end(active) {
+    clearInterval(active.timer);
+    this.#active = null;
+    document.body.classList.remove('streaming');
+    this.#parts.composer.setBusy('');
+  }
+
+  /// Leaves a running answer behind without waiting for its end.
+  #abandon() {
+    if (!this.busy) return;
+    const active = this.#active;
+    const { answer } = active.exchange;
+    this.#parts.streams.forget(active.id);
+    this.#parts.streams.cancel(active.id);
+    answer.status = 'cut';
+    answer.message = 'You left this answer before it was complete.';
+    this.#end(active);
+    this.#transcript.view(active.exchange).fail();
+  }
+
+  #changed() {
+    this.#transcript.update();
+    this.#parts.conversation.save();
+    byId('hint-edit').hidden = this.#parts.conversation.last === null;
+    this.#drawContext();
+  }
+
+  #tick(active) {
+    if (active !== this.#active) return;
+    const { exchange, figures } = active;
+    const view = this.#transcript.view(exchange);
+    const idle = performance.now() - figures.heardAt;
+    const silence = idle > kSilence ? Math.floor(idle / 1000) : 0;
+    if (figures.tokens > 0) view.live(figures, silence);
+    else if (!exchange.answer.stoppedHere) view.progress(...progressOf(active, silence));
+    this.#drawContext();
+  }
+
+  /// Counts what the model was shown last and what it has drawn since.
+  #drawContext() {
+    const { exchanges } = this.#parts.conversation;
+    const counted = exchanges.findLast((exchange) => exchange.answer.accepted !== null);
+    const answer = counted?.answer;
+    const drawn = answer?.done?.usage?.completion_tokens
+      ?? (this.#active?.exchange === counted ? this.#active?.figures.tokens : 0);
+    showContext((answer?.accepted.prompt_tokens ?? 0) + (drawn ?? 0), this.#hello.context_length ?? 0);
+  }
+}
+
+function progressOf({ phase, figures }, silence) {
+  const waited = performance.now() - figures.sentAt;
+  const seconds = waited > kPatience ? ` · ${Math.floor(waited / 1000)} s` : '';
+  if (silence > 0) return [`The server has been silent for ${silence} s. Esc ends the wait.`];
+  switch (phase.phase) {
+    case 'queued': {
+      const ahead = phase.queue_position - 1;
+      return [ahead > 0 ? `In the queue, ${ahead} ahead of you${seconds}` : `Next in the queue${seconds}`];
+    }
+    case 'prefill':
+      return [`Reading the prompt, ${phase.prefill_done} of ${phase.prefill_total} tokens${seconds}`,
+        phase.prefill_done, phase.prefill_total];
+    case 'paused':
+      return [`Paused${seconds}`];
+    default:
+      return [`Waiting for the first token${seconds}`];
+  }
+}

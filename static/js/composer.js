@@ -1,0 +1,94 @@
+// The message box. What stands in it is remembered, whatever happens.
+
+import { byId, hasKeyboard } from './dom.js';
+import { browser, load, save } from './storage.js';
+
+export class Composer {
+  /// Called with the text; returns true when it was taken.
+  onsend = () => false;
+  onstop = () => {};
+  #box = byId('prompt');
+  #send = byId('send');
+  #stop = byId('stop');
+  #aside = null;  // the draft that waits while an earlier message is edited
+
+  constructor() {
+    this.#box.value = String(load(browser, 'draft', ''));
+    this.#box.addEventListener('input', () => this.#changed());
+    this.#box.addEventListener('keydown', (event) => {
+      if (event.key !== 'Enter' || event.shiftKey || event.isComposing || event.keyCode === 229) return;
+      event.preventDefault();
+      this.submit();
+    });
+    this.#send.addEventListener('click', () => this.submit());
+    this.#stop.addEventListener('click', () => this.onstop());
+    byId('composer').addEventListener('click', ({ target }) => {
+      if (target === byId('composer')) this.focus();
+    });
+    addEventListener('resize', () => this.#fit());
+    this.#changed();
+  }
+
+  get text() {
+    return this.#box.value;
+  }
+
+  set text(text) {
+    this.#box.value = text;
+    this.#changed();
+  }
+
+  submit() {
+    const text = this.#box.value.trim();
+    if (text === '' || !this.onsend(text)) return;
+    this.text = this.#aside ?? '';
+    this.#aside = null;
+    if (hasKeyboard()) this.focus();
+  }
+
+  /// Puts an earlier message into the box; the draft comes back afterwards.
+  edit(text) {
+    this.#aside ??= this.text;
+    this.text = text;
+    this.focus();
+    this.#box.setSelectionRange(text.length, text.length);
+  }
+
+  cancelEdit() {
+    if (this.#aside === null) return;
+    this.text = this.#aside;
+    this.#aside = null;
+  }
+
+  /// busy: '', 'answering' or 'stopping'.
+  setBusy(busy) {
+    const hadFocus = document.activeElement === this.#stop;
+    this.#stop.hidden = busy === '';
+    this.#send.hidden = busy !== '';
+    this.#stop.disabled = busy === 'stopping';
+    byId('hint-esc').hidden = busy === '';
+    byId('hint-focus').hidden = busy !== '';
+    byId('hints').classList.remove('nudge');
+    if (hadFocus && hasKeyboard()) this.focus();
+  }
+
+  /// An answer is still on its way: points at the key that ends it.
+  nudge() {
+    byId('hints').classList.add('nudge');
+  }
+
+  focus() {
+    this.#box.focus();
+  }
+
+  #changed() {
+    this.#send.disabled = this.#box.value.trim() === '';
+    save(browser, 'draft', this.#aside ?? (this.#box.value || null));
+    this.#fit();
+  }
+
+  #fit() {
+    this.#box.style.height = 'auto';
+    this.#box.style.height = `${this.#box.scrollHeight}px`;
+  }
+}

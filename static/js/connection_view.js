@@ -1,0 +1,35 @@
+// The connection's state in the header, with a countdown to the next try.
+
+import { byId } from './dom.js';
+
+export function showConnection(connection, announcer) {
+  const node = byId('connection');
+  let timer = 0;
+  let lost = false;
+
+  function draw() {
+    clearInterval(timer);
+    node.dataset.state = connection.state;
+    node.disabled = connection.state !== 'waiting';
+    if (connection.state === 'waiting') {
+      timer = setInterval(countDown, 500);
+      countDown();
+      if (!lost) announcer.say('The connection is lost. Trying again.');
+      lost = true;
+    } else {
+      byId('connection-text').textContent = connection.state === 'open' ? 'Connected' : 'Connecting';
+      if (connection.state === 'open' && lost) announcer.say('Connected again.');
+      if (connection.state === 'open') lost = false;
+    }
+  }
+
+  function countDown() {
+    const seconds = Math.max(1, Math.ceil((connection.retryAt - Date.now()) / 1000));
+    byId('connection-text').textContent = `Offline. Retry in ${seconds} s`;
+  }
+
+  node.title = '';
+  node.addEventListener('click', () => connection.retryNow());
+  connection.addEventListener('change', draw);
+  draw();
+}

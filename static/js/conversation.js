@@ -1,0 +1,97 @@
+// What was said: a list of exchanges, each a message and its answer.
+//
+// exchange: {prompt, forgotten, answer}
+// answer: {text, status, seed, accepted, done, ttft, stoppedHere, code, message}
+// status: waiting, live, then one of done, cut (the connection broke) and failed (an error).
+
+import { load, save, tab } from './storage.js';
+
+const kCharactersPerToken = 3;  // a cautious guess where the server has not counted
+const kTemplateTokens = 8;      // of a turn's wrapping
+
+export class Conversation {
+  exchanges = [];
+
+  static restored() {
+    const conversation = new Conversation();
+    const stored = load(tab, 'conversation', []);
+    if (!Array.isArray(stored)) return conversation;
+    for (const { prompt, forgotten, answer } of stored) {
+      if (typeof prompt !== 'string' || typeof answer?.text !== 'string') return conversation;
+      if (answer.status === 'waiting' || answer.status === 'live') {
+        answer.status = 'cut';
+        answer.message = 'The page was reloaded while this answer was on its way.';
+      }
+      conversation.exchanges.push({ prompt, forgotten: forgotten === true, answer });
+    }
+    return conversation;
+  }
+
+  save() {
+    save(tab, 'conversation', this.exchanges.length > 0 ? this.exchanges : null);
+  }
+
+  get last() {
+    return this.exchanges.at(-1) ?? null;
+  }
+
+  add(prompt) {
+    const exchange = { prompt, forgotten: false, answer: newAnswer() };
+    this.exchanges.push(exchange);
+    return exchange;
+  }
+
+  /// What the model is to see, ending with the message of `exchange`. Exchanges that brought no
+  /// answer are left out.
+  messagesFor(exchange, system) {
+    const messages = system ? [{ role: 'system', content: system }] : [];
+    for (const earlier of this.exchanges) {
+      if (earlier === exchange) break;
+      if (earlier.forgotten || !isPartOfHistory(earlier)) continue;
+      messages.push({ role: 'user', content: earlier.prompt });
+      messages.push({ role: 'assistant', content: earlier.answer.text });
+    }
+    messages.push({ role: 'user', content: exchange.prompt });
+    return messages;
+  }
+
+  /// Makes the model forget the oldest exchanges before `exchange`: at least one, then as many
+  /// as it takes for the rest to fill about half of the context. False when none is left.
+  forgetOldest(exchange, contextLength) {
+    const before = this.exchanges.slice(0, this.exchanges.indexOf(exchange))
+      .filter((earlier) => !earlier.forgotten && isPartOfHistory(earlier));
+    if (before.length === 0) return false;
+    let size = before.reduce((sum, earlier) => sum + sizeOf(earlier), sizeOf(exchange));
+    do {
+      const oldest = before.shift();
+      oldest.forgotten = true;
+      size -= sizeOf(oldest);
+    } while (before.length > 0 && size > contextLength / 2);
+    // Failed exchanges in between go with their surroundings.
+    const lastForgotten = this.exchanges.findLastIndex((earlier) => earlier.forgotten);
+    for (const earlier of this.exchanges.slice(0, lastForgotten)) earlier.forgotten = true;
+    return true;
+  }
+
+  canForget(exchange) {
+    return this.exchanges.slice(0, this.exchanges.indexOf(exchange))
+      .some((earlier) => !earlier.forgotten && isPartOfHistory(earlier));
+  }
+}
+
+export function newAnswer(seed) {
+  return {
+    text: '', status: 'waiting', seed, accepted: null, done: null, ttft: 0, stoppedHere: false,
+    code: '', message: '',
+  };
+}
+
+function isPartOfHistory({ answer }) {
+  return answer.status === 'done' || answer.text !== '';
+}
+
+function sizeOf({ prompt, answer }) {
+  const answerTokens = answer.done?.usage?.completion_tokens
+    ?? answer.text.length / kCharactersPerToken;
+  return prompt.length / kCharactersPerToken + answerTokens + kTemplateTokens;
+}

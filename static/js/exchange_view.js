@@ -1,0 +1,218 @@
+// One exchange on the page: the message, the answer, why it ended, its numbers and actions.
+
+import { copyText } from './clipboard.js';
+import { button, el, icon } from './dom.js';
+import { count, duration, rateText } from './figures.js';
+import { GrowingText } from './growing_text.js';
+import { describeEnd } from './reasons.js';
+
+export class ExchangeView {
+  node;
+  #exchange;
+  #actions;      // {edit, again, retry, makeRoom, newChat}
+  #text = new GrowingText();
+  #answer;
+  #progress = el('div', { class: 'progress' });
+  #figures = el('div', { class: 'figures' });
+  #foot;
+  #trouble = null;
+  #divider = null;
+  #onwrite;
+
+  constructor(exchange, actions, onwrite) {
+    this.#exchange = exchange;
+    this.#actions = actions;
+    this.#onwrite = this.#text.onwrite = onwrite;
+    const copyPrompt = button('Copy', 'copy', () => copyText(exchange.prompt, copyPrompt));
+    const asked = el('div', { class: 'asked' },
+      el('h2', { class: 'unseen', text: 'You' }),
+      el('div', { class: 'said', text: exchange.prompt }),
+      el('div', { class: 'actions' }, copyPrompt,
+        el('span', { class: 'edit-place' })));
+    this.#foot = el('div', { class: 'foot' }, this.#figures);
+    this.#answer = el('div', { class: 'answer' },
+      el('h2', { class: 'unseen', text: 'Answer' }), this.#progress, this.#text.node, this.#foot);
+    this.node = el('article', { class: 'exchange' }, asked, this.#answer);
+    this.restart();
+  }
+
+  /// Shows the exchange's answer from its beginning: empty while waiting, whole when restored.
+  restart() {
+    const { answer } = this.#exchange;
+    this.#trouble?.remove();
+    this.#text.flush();
+    const fresh = new GrowingText();
+    fresh.onwrite = this.#onwrite;
+    this.#text.node.replaceWith(fresh.node);
+    this.#text = fresh;
+    this.#figures.replaceChildren();
+    this.#foot.replaceChildren(this.#figures);
+    this.#foot.hidden = true;
+    this.#progress.hidden = false;
+    this.#progress.textContent = 'Sending…';
+    this.#answer.className = 'answer live waiting';
+    this.#answer.setAttribute('aria-busy', 'true');
+    if (answer.text) {
+      this.append(answer.text);
+      this.#text.flush();
+    }
+    if (answer.status === 'done') this.finish();
+    else if (answer.status === 'cut' || answer.status === 'failed') this.fail();
+  }
+
+  /// What happens before the first token; `done` of `total` draws a bar.
+  progress(sentence, done = 0, total = 0) {
+    if (this.#progress.hidden) return;
+    this.#progress.textContent = sentence;
+    if (total > 0) {
+      const level = el('span');
+      level.style.transform = `scaleX(${Math.min(1, done / total)})`;
+      this.#progress.append(el('span', { class: 'track' }, level));
+    }
+  }
+
+  append(text) {
+    if (!this.#progress.hidden) {
+      this.#progress.hidden = true;
+      this.#answer.classList.remove('waiting');
+      this.#foot.hidden = false;
+    }
+    this.#text.append(text);
+  }
+
+  live(figures, silence) {
+    if (!this.#progress.hidden) return;
+    this.#figures.replaceChildren(
+      figure('First token', duration(figures.ttft)),
+      figure('', figures.rate ? rateText(figures.rate) : '– tok/s'),
+      figure('', count(figures.tokens, 'token')),
+      ...(silence > 0 ? [el('span', { text: `The server has been silent for ${silence} s` })] : []));
+  }
+
+  stopping() {
+    this.progress('Stopping…');
+    this.#answer.classList.add('stopping');
+  }
+
+  finish() {
+    const { answer } = this.#exchange;
+    this.#settle('answer');
+    if (answer.text === '') this.#empty();
+    this.#figures.replaceChildren(...finalFigures(answer));
+    this.#foot.prepend(reasonOf(answer));
+    this.#addActions();
+  }
+
+  /// The answer was cut off or refused: says so in place, and offers what can be done.
+  fail() {
+    const { answer } = this.#exchange;
+    const tooLong = answer.code === 'prompt_too_long';
+    this.#settle(answer.status === 'cut' ? 'answer cut' : 'answer failed');
+    const choices = el('div', { class: 'choices' });
+    const offer = (label, action) => choices.append(
+      button(label, null, () => this.#actions[action](this.#exchange), 'tool firm'));
+    if (tooLong && this.#actions.canForget(this.#exchange)) offer('Forget the oldest turns and go on', 'makeRoom');
+    if (tooLong) {
+      offer('Start a new chat with this message', 'newChatWith');
+      offer('Shorten the message', 'edit');
+    } else {
+      offer('Try again', 'retry');
+    }
+    this.#trouble = el('div', { class: 'trouble' }, icon('alert'), el('p', { text: answer.message }), choices);
+    if (answer.text === '') this.#text.node.remove();
+    this.#foot.before(this.#trouble);
+    this.#foot.hidden = answer.text === '';
+    this.#addActions();
+  }
+
+  /// Only the last exchange can be edited or answered again.
+  setLast(last) {
+    this.node.classList.toggle('last', last);
+    const place = this.node.querySelector('.edit-place');
+    place.replaceChildren();
+    if (last) place.append(button('Edit', 'edit', () => this.#actions.edit(this.#exchange)));
+    this.node.querySelector('.again')?.toggleAttribute('hidden', !last);
+    this.node.querySelector('.choices')?.toggleAttribute('hidden', !last);
+  }
+
+  setForgotten(forgotten) {
+    this.node.classList.toggle('forgotten', forgotten);
+  }
+
+  /// A line above this exchange: the model sees nothing before it.
+  setDivider(wanted) {
+    if (wanted && this.#divider === null) {
+      this.#divider = el('p', { class: 'divider', text: 'The model no longer sees what is above' });
+      this.node.prepend(this.#divider);
+    } else if (!wanted) {
+      this.#divider?.remove();
+      this.#divider = null;
+    }
+  }
+
+  #settle(classes) {
+    this.#text.flush();
+    this.#answer.className = classes;
+    this.#answer.removeAttribute('aria-busy');
+    this.#progress.hidden = true;
+    this.#foot.hidden = false;
+  }
+
+  #empty() {
+    this.#progress.hidden = false;
+    this.#progress.textContent = 'An empty answer.';
+  }
+
+  #addActions() {
+    const { answer } = this.#exchange;
+    const actions = el('div', { class: 'actions' });
+    if (answer.text) {
+      const copy = button('Copy', 'copy', () => copyText(answer.text, copy));
+      actions.append(copy);
+    }
+    if (answer.status === 'done') {
+      actions.append(button('Again', 'again', () => this.#actions.again(this.#exchange), 'tool again'));
+      actions.lastChild.title = 'Draw another answer';
+    }
+    this.#foot.append(actions);
+  }
+}
+
+function figure(label, value) {
+  return el('span', {}, label && `${label} `, el('b', { text: value }));
+}
+
+function finalFigures({ done, ttft }) {
+  const { timing = {}, usage = {} } = done;
+  const figures = [];
+  if (timing.ttft_ms > 0 || ttft > 0) figures.push(figure('First token', duration(timing.ttft_ms || ttft)));
+  if (timing.tokens_per_second > 0) figures.push(figure('', rateText(timing.tokens_per_second)));
+  figures.push(figure('', count(usage.completion_tokens ?? 0, 'token')));
+  return figures;
+}
+
+let tips = 0;
+
+function reasonOf({ done, stoppedHere, ttft, seed }) {
+  const { before, code, after, tone, sentence } = describeEnd(done, stoppedHere);
+  const { timing = {}, usage = {} } = done;
+  const id = `tip-${++tips}`;
+  const facts = el('dl');
+  const fact = (name, value) => facts.append(el('dt', { text: name }), el('dd', { text: value }));
+  fact('Rule', String(done.rule));
+  fact('Prompt', `${count(usage.prompt_tokens ?? 0, 'token')}, ${usage.cached_tokens ?? 0} cached`);
+  fact('Waited', duration(timing.queued_ms));
+  if (timing.ttft_ms > 0) fact('First token', duration(timing.ttft_ms));
+  if (ttft > 0) fact('First token, seen here', duration(ttft));
+  fact('In all', duration(timing.total_ms));
+  if (seed !== undefined) fact('Seed', String(seed));
+  const chip = el('button', { type: 'button', class: `chip ${tone}`, 'aria-describedby': id },
+    icon('gate'), el('span', {}, before, code && el('code', { text: code }), after));
+  const tip = el('div', { class: 'tip', role: 'tooltip', id }, el('p', { text: sentence }), facts);
+  const reason = el('div', { class: 'reason' }, chip, tip);
+  chip.addEventListener('keydown', ({ key }) => { if (key === 'Escape') reason.classList.add('closed'); });
+  for (const type of ['mouseleave', 'focusout']) {
+    reason.addEventListener(type, () => reason.classList.remove('closed'));
+  }
+  return reason;
+}

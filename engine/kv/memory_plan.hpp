@@ -6,7 +6,9 @@
 // 512 KiB a token, 2 GiB at 4096 positions, 16 GiB for 8 such sequences.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <string>
 
 #include "engine/formats/dtype.hpp"
@@ -15,7 +17,8 @@
 namespace sluice {
 
 struct PlanRequest {
-  Position context = 0;        ///< positions for one sequence; 0: the model's own
+  Position context = 0;        ///< positions for one sequence; 0: the model's own, or as much
+                               ///< of it as fits
   std::int32_t sequences = 0;  ///< at that context at the same time; 0: as many as fit, at most
                                ///< default_sequences
   std::int32_t default_sequences = 16;
@@ -27,8 +30,12 @@ struct PlanRequest {
   double headroom = 0.12;              ///< share of the limit left unallocated
 };
 
-/// Which of the limits decided the number of sequences.
-enum class PlanLimit { kRequest, kMemory, kModelContext };
+/// Which of the limits binds.
+enum class PlanLimit {
+  kRequest,       ///< the settings: memory is left over, the model allows longer sequences
+  kMemory,        ///< with more memory, more or longer sequences would fit
+  kModelContext,  ///< memory is left over, and sequences are as long as the model allows
+};
 
 struct MemoryPlan {
   std::size_t limit_bytes = 0;
@@ -44,6 +51,8 @@ struct MemoryPlan {
   std::int32_t sequences = 0;             ///< that fit at `context` at the same time
   Position max_context_one_sequence = 0;  ///< if it had the pool (and the model allows it)
   PlanLimit binding = PlanLimit::kRequest;
+  DType kv_type_k = DType::kF16;
+  DType kv_type_v = DType::kF16;
 
   std::size_t total_bytes() const { return weights_bytes + scratch_bytes + kv_pool_bytes; }
 };
@@ -53,17 +62,23 @@ struct MemoryPlan {
 MemoryPlan make_plan(const ModelConfig& config, std::size_t weights_bytes,
                      const PlanRequest& request);
 
-/// Upper bound of the CPU backend's work buffers for a step of `max_batch_tokens`.
+/// Upper bound of the CPU backend's work buffers for a step of `max_batch_tokens`, of which
+/// `max_sampled_rows` draw a token.
 std::size_t estimate_scratch_bytes(const ModelConfig& config, Position max_batch_tokens,
                                    std::int32_t max_sampled_rows);
 
-/// Bytes of memory that the machine can still give (Linux: MemAvailable, cgroup limit heeded).
-std::size_t available_memory_bytes();
+/// Bytes of memory that the machine can still give (Linux: MemAvailable; the limits of the
+/// process's cgroups, version 2 and 1, heeded). `root` is where /proc and /sys lie; for tests.
+std::size_t available_memory_bytes(const std::filesystem::path& root = "/");
 
-/// "512 KiB", "2.00 GiB": binary units, three significant digits, whole numbers where exact.
+/// "512 KiB", "2 GiB", "1.95 GiB": binary units, three significant digits, whole numbers where
+/// exact.
 std::string format_bytes(std::size_t bytes);
 
 /// The table that `serve` and `plan` print.
 std::string plan_table(const MemoryPlan& plan, const ModelConfig& config);
+
+/// The same for programs: one JSON object, all sizes in bytes.
+std::string plan_json(const MemoryPlan& plan, const ModelConfig& config);
 
 }  // namespace sluice

@@ -53,7 +53,6 @@ void Scheduler::Impl::apply(const PlannedSlice& slice, const SliceResult& result
 }
 
 void Scheduler::Impl::take_token(Sequence& sequence, const SampledToken& token, Outcome& outcome) {
-  const bool may_end = sequence.num_output() >= sequence.sampling->min_new_tokens;
   sequence.tokens.push_back(token.id);
   sequence.credit = std::max(sequence.credit - 1, 0);
   ++stats.generated_tokens;
@@ -71,7 +70,7 @@ void Scheduler::Impl::take_token(Sequence& sequence, const SampledToken& token, 
     outcome.publications.push_back(std::move(full));
   } else if (sequence.num_output() >= sequence.max_new_tokens) {
     sequence.hold = Hold::kMaximum;
-  } else if (may_end &&
+  } else if (sequence.num_output() >= sequence.sampling->min_new_tokens &&
              std::ranges::find(sequence.end_tokens, token.id) != sequence.end_tokens.end()) {
     sequence.hold = Hold::kEndToken;
   }

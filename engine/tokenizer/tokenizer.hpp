@@ -38,7 +38,8 @@ class Tokenizer {
 
   /// Never throws on any input bytes; invalid UTF-8 is encoded byte by byte (or as the model's
   /// unknown token where it has no byte tokens). Linear in the length of `text`.
-  virtual std::vector<TokenId> encode(std::string_view text, const EncodeOptions& options) const = 0;
+  virtual std::vector<TokenId> encode(std::string_view text,
+                                      const EncodeOptions& options) const = 0;
 
   virtual std::size_t vocab_size() const = 0;
 

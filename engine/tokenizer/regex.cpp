@@ -1,0 +1,95 @@
+#include "engine/tokenizer/regex.hpp"
+
+#include <fmt/format.h>
+#include <pcre2.h>
+
+#include <array>
+#include <new>
+#include <string>
+#include <utility>
+
+#include "engine/base/error.hpp"
+
+namespace sluice {
+namespace {
+
+/// Unicode's White_Space as the inside of a bracket expression.
+constexpr std::string_view kWhiteSpace = R"(\p{Z}\t-\r\x{85})";
+
+/// Replaces \s and \S, minding whether they stand inside brackets.
+std::string expand_white_space(std::string_view pattern) {
+  std::string out;
+  bool in_brackets = false;
+  for (std::size_t i = 0; i < pattern.size(); ++i) {
+    const char c = pattern[i];
+    if (c == '\\' && i + 1 < pattern.size()) {
+      const char escaped = pattern[++i];
+      if (escaped == 's') {
+        out += in_brackets ? std::string(kWhiteSpace) : fmt::format("[{}]", kWhiteSpace);
+      } else if (escaped == 'S') {
+        out += fmt::format("[^{}]", kWhiteSpace);
+      } else {
+        out += c;
+        out += escaped;
+      }
+      continue;
+    }
+    if (c == '[') in_brackets = true;
+    if (c == ']') in_brackets = false;
+    out += c;
+  }
+  return out;
+}
+
+}  // namespace
+
+Regex::Scratch::Scratch() : data_(pcre2_match_data_create(1, nullptr)) {
+  if (data_ == nullptr) throw std::bad_alloc();
+}
+
+Regex::Scratch::~Scratch() {
+  pcre2_match_data_free(data_);
+}
+
+Regex::Regex(std::string_view pattern) {
+  const std::string expanded = expand_white_space(pattern);
+  constexpr std::uint32_t kOptions = PCRE2_UTF | PCRE2_UCP | PCRE2_DOLLAR_ENDONLY;
+  int error = 0;
+  PCRE2_SIZE where = 0;
+  code_ = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(expanded.data()), expanded.size(), kOptions,
+                        &error, &where, nullptr);
+  if (code_ == nullptr) {
+    std::array<PCRE2_UCHAR, 256> message{};
+    pcre2_get_error_message(error, message.data(), message.size());
+    throw Error(ErrorCode::kInternal,
+                fmt::format("the pattern {} is faulty at {}: {}.", expanded, where,
+                            reinterpret_cast<const char*>(message.data())));
+  }
+  jit_ = pcre2_jit_compile(code_, PCRE2_JIT_COMPLETE) == 0;
+}
+
+Regex::~Regex() {
+  pcre2_code_free(code_);
+}
+
+Regex::Regex(Regex&& other) noexcept
+    : code_(std::exchange(other.code_, nullptr)), jit_(other.jit_) {}
+
+std::optional<Regex::Match> Regex::find(std::string_view text, std::size_t from,
+                                        Scratch& scratch) const {
+  const auto subject = reinterpret_cast<PCRE2_SPTR>(text.data());
+  int result = PCRE2_ERROR_JIT_STACKLIMIT;
+  if (jit_) {
+    result = pcre2_jit_match(code_, subject, text.size(), from, 0, scratch.data_, nullptr);
+  }
+  if (result < 0 && result != PCRE2_ERROR_NOMATCH) {
+    // The interpreter keeps its stack on the heap and has no small limit.
+    result = pcre2_match(code_, subject, text.size(), from, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT,
+                         scratch.data_, nullptr);
+  }
+  if (result < 0) return std::nullopt;
+  const PCRE2_SIZE* bounds = pcre2_get_ovector_pointer(scratch.data_);
+  return Match{bounds[0], bounds[1]};
+}
+
+}  // namespace sluice

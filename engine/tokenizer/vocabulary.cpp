@@ -1,0 +1,138 @@
+#include "engine/tokenizer/vocabulary.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "engine/base/error.hpp"
+
+namespace sluice {
+namespace {
+
+/// Texts that end a turn in published models. Converters often name only one of them as the
+/// end of sequence, and a model whose end of turn is not known never stops.
+constexpr std::string_view kTurnEnds[] = {
+    "<|im_end|>",
+    "<|eot_id|>",
+    "<|eom_id|>",
+    "<|end_of_text|>",
+    "<|endoftext|>",
+    "<|end|>",
+    "<|endofturn|>",
+    "<|end_of_turn|>",
+    "<end_of_turn>",
+    "<|return|>",
+    "<|call|>",
+    "<|eot|>",
+    "<|eos|>",
+    "</s>",
+    "<eos>",
+    "<EOT>",
+    "_<EOT>",
+    "[EOS]",
+    "[EOT]",
+    "<end_of_utterance>",
+    "<turn|>",
+    "<\xEF\xBD\x9C"
+    "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>",
+};
+
+[[noreturn]] void corrupt(const ModelSource& source, const std::string& fault) {
+  throw Error(ErrorCode::kCorrupt,
+              fmt::format("{}: {}; the file is damaged or was written by a faulty converter.",
+                          source.path().string(), fault));
+}
+
+std::vector<VocabularyEntry> read_entries(const ModelSource& source) {
+  const std::vector<std::string>* tokens = source.get_strings("tokenizer.ggml.tokens");
+  if (tokens == nullptr || tokens->empty()) {
+    throw Error(ErrorCode::kCorrupt,
+                fmt::format("{} has no tokens (tokenizer.ggml.tokens); text can't be encoded, so "
+                            "use a file that contains its vocabulary.",
+                            source.path().string()));
+  }
+  if (tokens->size() > static_cast<std::size_t>(std::numeric_limits<TokenId>::max())) {
+    corrupt(source, fmt::format("a vocabulary of {} tokens is too large", tokens->size()));
+  }
+  std::vector<VocabularyEntry> entries(tokens->size());
+  for (std::size_t i = 0; i < entries.size(); ++i) entries[i].text = (*tokens)[i];
+
+  const std::vector<std::int64_t>* kinds = source.get_ints("tokenizer.ggml.token_type");
+  if (kinds == nullptr) return entries;
+  if (kinds->size() != entries.size()) {
+    corrupt(source, fmt::format("tokenizer.ggml.token_type has {} entries for {} tokens",
+                                kinds->size(), entries.size()));
+  }
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const std::int64_t kind = (*kinds)[i];
+    if (kind < 0 || kind > static_cast<std::int64_t>(TokenKind::kByte)) {
+      corrupt(source, fmt::format("token {} has the unknown type {}", i, kind));
+    }
+    if (kind != 0) entries[i].kind = static_cast<TokenKind>(kind);  // 0: not stated
+  }
+  return entries;
+}
+
+/// An id by its key. Absent, -1 and 2^32 - 1 (what -1 becomes in some converters) mean none.
+TokenId read_id(const ModelSource& source, std::string_view name, const Vocabulary& vocabulary) {
+  const std::string key = fmt::format("tokenizer.ggml.{}", name);
+  const auto id = source.get_int(key);
+  if (!id || *id == -1 || *id == std::numeric_limits<std::uint32_t>::max()) return -1;
+  if (*id < 0 || static_cast<std::uint64_t>(*id) >= vocabulary.entries.size()) {
+    corrupt(source, fmt::format("{} is {}, outside the vocabulary of {} tokens", key, *id,
+                                vocabulary.entries.size()));
+  }
+  return static_cast<TokenId>(*id);
+}
+
+bool is_turn_end(const VocabularyEntry& entry) {
+  if (std::find(std::begin(kTurnEnds), std::end(kTurnEnds), entry.text) == std::end(kTurnEnds)) {
+    return false;
+  }
+  // As an added word, "</s>" may be meant as markup; the other marks are never words.
+  return entry.kind == TokenKind::kControl ||
+         (entry.kind == TokenKind::kUserDefined && entry.text != "</s>");
+}
+
+std::vector<TokenId> collect_end_tokens(const ModelSource& source, const Vocabulary& vocabulary) {
+  std::vector<TokenId> ends;
+  for (const char* name : {"eos_token_id", "eot_token_id", "eom_token_id"}) {
+    const TokenId id = read_id(source, name, vocabulary);
+    if (id >= 0) ends.push_back(id);
+  }
+  TokenId end = -1;
+  bool has_return = false;
+  bool has_call = false;
+  for (std::size_t i = 0; i < vocabulary.entries.size(); ++i) {
+    const VocabularyEntry& entry = vocabulary.entries[i];
+    if (!is_turn_end(entry)) continue;
+    const auto id = static_cast<TokenId>(i);
+    ends.push_back(id);
+    if (entry.text == "<|end|>") end = id;
+    has_return = has_return || entry.text == "<|return|>";
+    has_call = has_call || entry.text == "<|call|>";
+  }
+  // In the harmony format <|end|> only separates the parts of one answer.
+  if (has_return && has_call) std::erase(ends, end);
+  std::sort(ends.begin(), ends.end());
+  ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
+  return ends;
+}
+
+}  // namespace
+
+Vocabulary read_vocabulary(const ModelSource& source, bool default_add_bos) {
+  Vocabulary vocabulary;
+  vocabulary.entries = read_entries(source);
+  vocabulary.bos = read_id(source, "bos_token_id", vocabulary);
+  vocabulary.eos = read_id(source, "eos_token_id", vocabulary);
+  vocabulary.unknown = read_id(source, "unknown_token_id", vocabulary);
+  vocabulary.end_tokens = collect_end_tokens(source, vocabulary);
+  vocabulary.add_bos = source.get_bool("tokenizer.ggml.add_bos_token").value_or(default_add_bos);
+  vocabulary.add_eos = source.get_bool("tokenizer.ggml.add_eos_token").value_or(false);
+  return vocabulary;
+}
+
+}  // namespace sluice

@@ -1,0 +1,76 @@
+#include "engine/tokenizer/vocabulary_tokenizer.hpp"
+
+#include <utility>
+
+namespace sluice {
+namespace {
+
+bool is_hidden(TokenKind kind) {
+  return kind == TokenKind::kControl || kind == TokenKind::kUnknown;
+}
+
+/// Answers, for positions that only grow, whether a range touches one of the literal ranges.
+class LiteralRanges {
+ public:
+  explicit LiteralRanges(std::span<const TextRange> ranges) : ranges_(ranges) {}
+
+  bool touches(std::size_t begin, std::size_t end) {
+    while (next_ < ranges_.size() && ranges_[next_].end <= begin) ++next_;
+    return next_ < ranges_.size() && ranges_[next_].begin < end;
+  }
+
+ private:
+  std::span<const TextRange> ranges_;
+  std::size_t next_ = 0;  // first range that ends after the position
+};
+
+}  // namespace
+
+VocabularyTokenizer::VocabularyTokenizer(Vocabulary vocabulary)
+    : vocabulary_(std::move(vocabulary)) {
+  for (std::size_t i = 0; i < vocabulary_.entries.size(); ++i) {
+    const VocabularyEntry& entry = vocabulary_.entries[i];
+    if (entry.text.empty()) continue;
+    const auto id = static_cast<TokenId>(i);
+    if (entry.kind == TokenKind::kUserDefined) words_.add(entry.text, id);
+    if (entry.kind == TokenKind::kUserDefined || is_hidden(entry.kind)) marks_.add(entry.text, id);
+  }
+}
+
+std::vector<TokenId> VocabularyTokenizer::encode(std::string_view text,
+                                                 const EncodeOptions& options) const {
+  std::vector<TokenId> out;
+  if (options.add_special && vocabulary_.add_bos && vocabulary_.bos >= 0) {
+    out.push_back(vocabulary_.bos);
+  }
+  const TextMatcher& matcher = options.parse_special ? marks_ : words_;
+  LiteralRanges literal(options.literal);
+  std::size_t plain_begin = 0;
+  std::size_t at = 0;
+  while (at < text.size()) {
+    const bool matched = matcher.match(text, at, [&](TokenId id, std::size_t length) {
+      if (is_hidden(vocabulary_[id].kind) && literal.touches(at, at + length)) return false;
+      if (at > plain_begin) encode_plain(text.substr(plain_begin, at - plain_begin), out);
+      out.push_back(id);
+      at += length;
+      plain_begin = at;
+      return true;
+    });
+    if (!matched) ++at;
+  }
+  if (at > plain_begin) encode_plain(text.substr(plain_begin), out);
+  if (options.add_special && vocabulary_.add_eos && vocabulary_.eos >= 0) {
+    out.push_back(vocabulary_.eos);
+  }
+  return out;
+}
+
+std::string_view VocabularyTokenizer::token_bytes(TokenId id) const {
+  return vocabulary_.contains(id) ? std::string_view(vocabulary_[id].text) : std::string_view();
+}
+
+bool VocabularyTokenizer::is_special(TokenId id) const {
+  return vocabulary_.contains(id) && is_hidden(vocabulary_[id].kind);
+}
+
+}  // namespace sluice

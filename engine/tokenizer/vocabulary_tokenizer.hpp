@@ -1,0 +1,40 @@
+// What all tokenizers with a vocabulary share: special tokens, start and end, lookups.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "engine/tokenizer/text_matcher.hpp"
+#include "engine/tokenizer/tokenizer.hpp"
+#include "engine/tokenizer/vocabulary.hpp"
+
+namespace sluice {
+
+/// Cuts text at special tokens and added words; a derived class encodes what lies between.
+/// Among the texts that match at a position the longest wins, and the leftmost match wins.
+class VocabularyTokenizer : public Tokenizer {
+ public:
+  std::vector<TokenId> encode(std::string_view text, const EncodeOptions& options) const final;
+  std::size_t vocab_size() const final { return vocabulary_.entries.size(); }
+  std::string_view token_bytes(TokenId id) const final;
+  bool is_special(TokenId id) const final;
+  TokenId find_special(std::string_view text) const final { return marks_.find(text); }
+  TokenId bos() const final { return vocabulary_.bos; }
+  std::span<const TokenId> end_tokens() const final { return vocabulary_.end_tokens; }
+
+ protected:
+  /// Takes the vocabulary with its final texts (the bytes each token adds).
+  explicit VocabularyTokenizer(Vocabulary vocabulary);
+
+  const Vocabulary& vocabulary() const { return vocabulary_; }
+
+  /// Appends the ids of a non-empty text that holds no special token.
+  virtual void encode_plain(std::string_view text, std::vector<TokenId>& out) const = 0;
+
+ private:
+  Vocabulary vocabulary_;
+  TextMatcher words_;  // user-defined tokens: matched in any text
+  TextMatcher marks_;  // those and control and unknown tokens: matched with parse_special
+};
+
+}  // namespace sluice

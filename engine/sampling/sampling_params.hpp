@@ -27,8 +27,8 @@ struct SamplingParams {
   std::uint64_t seed = 0;           ///< the draw at position p uses only (seed, p)
   std::int32_t num_top_logprobs = 0;  ///< alternatives reported with each token, at most 20
   std::vector<LogitBias> logit_bias;
-  std::int32_t min_new_tokens = 0;      ///< until then the tokens in `banned_before_min` cannot
-                                        ///< be drawn
+  std::int32_t min_new_tokens = 0;         ///< until then the tokens in `banned_before_min` cannot
+                                           ///< be drawn
   std::vector<TokenId> banned_before_min;  ///< usually the end tokens
 
   bool needs_history() const {

@@ -1,0 +1,21 @@
+// What the web server counts about itself. Written by many threads, read for the metrics.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace sluice::web {
+
+struct Counters {
+  std::atomic<std::int64_t> connections{0};   ///< open now, HTTP and WebSocket
+  std::atomic<std::int64_t> websockets{0};    ///< of these, upgraded
+  std::atomic<std::int64_t> queued_bytes{0};  ///< waiting for clients now
+  std::atomic<std::uint64_t> http_requests{0};
+  std::atomic<std::uint64_t> frames_received{0};
+  std::atomic<std::uint64_t> frames_sent{0};
+  std::atomic<std::uint64_t> bytes_sent{0};        ///< in WebSocket frames
+  std::atomic<std::uint64_t> clients_dropped{0};   ///< for not taking what was sent
+  std::atomic<std::uint64_t> requests_refused{0};  ///< by Host, Origin or the connection limit
+};
+
+}  // namespace sluice::web

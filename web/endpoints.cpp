@@ -1,0 +1,137 @@
+#include "web/endpoints.hpp"
+
+#include <chrono>
+#include <string_view>
+
+#include "engine/base/json_writer.hpp"
+#include "web/metrics.hpp"
+
+namespace sluice::web {
+namespace {
+
+HttpResponse json_response(JsonWriter& json, int status = 200) {
+  HttpResponse response;
+  response.status = status;
+  response.body = json.take();
+  response.headers = {{"Cache-Control", "no-store"}};
+  return response;
+}
+
+HttpResponse status_response(std::string_view status, int code) {
+  JsonWriter json;
+  json.begin_object().field("status", status).end_object();
+  return json_response(json, code);
+}
+
+std::string_view name(PlanLimit limit) {
+  switch (limit) {
+    case PlanLimit::kRequest:
+      return "request";
+    case PlanLimit::kMemory:
+      return "memory";
+    case PlanLimit::kModelContext:
+      return "model_context";
+  }
+  return "request";
+}
+
+void write_plan(JsonWriter& json, const MemoryPlan& plan) {
+  json.begin_object()
+      .field("limit_bytes", std::uint64_t{plan.limit_bytes})
+      .field("headroom_bytes", std::uint64_t{plan.headroom_bytes})
+      .field("weights_bytes", std::uint64_t{plan.weights_bytes})
+      .field("scratch_bytes", std::uint64_t{plan.scratch_bytes})
+      .field("kv_pool_bytes", std::uint64_t{plan.kv_pool_bytes})
+      .field("total_bytes", std::uint64_t{plan.total_bytes()})
+      .field("kv_bytes_per_token_layer", std::uint64_t{plan.kv_bytes_per_token_layer})
+      .field("kv_bytes_per_token", std::uint64_t{plan.kv_bytes_per_token})
+      .field("block_size", plan.block_size)
+      .field("num_blocks", plan.num_blocks)
+      .field("context", plan.context)
+      .field("sequences", plan.sequences)
+      .field("max_context_one_sequence", plan.max_context_one_sequence)
+      .field("binding", name(plan.binding))
+      .end_object();
+}
+
+/// The rules in force, in the order in which they are tried.
+void write_stop_policy(JsonWriter& json, const ServiceInfo& info) {
+  json.begin_object().key("order").begin_array();
+  for (const StopRule rule : {StopRule::kMaxNewTokens, StopRule::kEndToken, StopRule::kStopString,
+                              StopRule::kLowConfidence, StopRule::kRepetition, StopRule::kTimeLimit,
+                              StopRule::kContextFull, StopRule::kCancelled}) {
+    json.value(sluice::name(rule));
+  }
+  json.end_array().field("max_tokens_default", info.default_max_new_tokens);
+  json.key("end_tokens").begin_array();
+  for (const std::string& token : info.end_tokens) json.value(token);
+  json.end_array().end_object();
+}
+
+HttpResponse plan_response(const ServiceInfo& info) {
+  JsonWriter json;
+  json.begin_object()
+      .field("model", info.model_name)
+      .field("summary", info.model_summary)
+      .field("backend", info.backend)
+      .field("tokenizer", info.tokenizer)
+      .field("chat_template", info.chat_template)
+      .field("context_length", info.context_length);
+  json.key("plan");
+  write_plan(json, info.plan);
+  json.key("stop_policy");
+  write_stop_policy(json, info);
+  json.end_object();
+  return json_response(json);
+}
+
+HttpResponse models_response(const ServiceInfo& info, std::int64_t created) {
+  JsonWriter json;
+  json.begin_object().field("object", "list").key("data").begin_array();
+  json.begin_object()
+      .field("id", info.model_name)
+      .field("object", "model")
+      .field("created", created)
+      .field("owned_by", "sluice")
+      .field("summary", info.model_summary)
+      .field("context_length", info.context_length)
+      .end_object();
+  json.end_array().end_object();
+  return json_response(json);
+}
+
+}  // namespace
+
+void add_endpoints(Router& router, const EndpointSources& sources) {
+  const StreamService& service = sources.service;
+  const Counters& counters = sources.counters;
+  const std::int64_t created = std::chrono::duration_cast<std::chrono::seconds>(
+                                   std::chrono::system_clock::now().time_since_epoch())
+                                   .count();
+
+  // Alive means: this thread answers. It asks nobody.
+  router.add("GET", "/health", [](const HttpRequest&) { return status_response("ok", 200); });
+  router.add("GET", "/ready", [&service, stopping = sources.stopping](const HttpRequest&) {
+    if (stopping()) return status_response("stopping", 503);
+    return service.stats().ready ? status_response("ready", 200)
+                                 : status_response("not_ready", 503);
+  });
+  router.add("GET", "/metrics", [&service, &counters](const HttpRequest&) {
+    HttpResponse response;
+    response.content_type = "text/plain; version=0.0.4; charset=utf-8";
+    response.body = metrics_text(service.stats(), counters);
+    response.headers = {{"Cache-Control", "no-store"}};
+    return response;
+  });
+  router.add("GET", "/v1/plan",
+             [&service](const HttpRequest&) { return plan_response(service.info()); });
+  router.add("GET", "/v1/models", [&service, created](const HttpRequest&) {
+    return models_response(service.info(), created);
+  });
+}
+
+bool is_probe(std::string_view path) {
+  return path == "/health" || path == "/ready";
+}
+
+}  // namespace sluice::web

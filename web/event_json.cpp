@@ -1,0 +1,141 @@
+#include "web/event_json.hpp"
+
+#include <variant>
+
+#include "engine/base/json_writer.hpp"
+
+namespace sluice::web {
+namespace {
+
+double milliseconds(std::chrono::microseconds time) {
+  return static_cast<double>(time.count()) / 1000.0;
+}
+
+JsonWriter& begin(JsonWriter& json, std::string_view type, std::string_view id,
+                  std::uint64_t number) {
+  return json.begin_object().field("type", type).field("id", id).field("n", number);
+}
+
+void write(JsonWriter& json, std::string_view id, const AcceptedEvent& event) {
+  begin(json, "accepted", id, event.number)
+      .field("model", event.model)
+      .field("prompt_tokens", event.prompt_tokens)
+      .field("max_tokens", event.max_new_tokens)
+      .field("context_length", event.context_length)
+      .field("seed", event.seed)
+      .end_object();
+}
+
+void write_piece(JsonWriter& json, const TokenPiece& piece) {
+  json.begin_object()
+      .field("id", piece.id)
+      .field("text", piece.text)
+      .field("logprob", piece.logprob);
+  if (!piece.top.empty()) {
+    json.key("top").begin_array();
+    for (const TokenLogprob& alternative : piece.top) {
+      json.begin_object()
+          .field("id", alternative.id)
+          .field("logprob", alternative.logprob)
+          .end_object();
+    }
+    json.end_array();
+  }
+  json.end_object();
+}
+
+void write(JsonWriter& json, std::string_view id, const TokenEvent& event) {
+  begin(json, "token", id, event.number).field("text", event.text).key("tokens").begin_array();
+  for (const TokenPiece& piece : event.pieces) write_piece(json, piece);
+  json.end_array().end_object();
+}
+
+void write(JsonWriter& json, std::string_view id, const DoneEvent& event) {
+  begin(json, "done", id, event.number)
+      .field("reason", finish_reason(event.rule))
+      .field("rule", name(event.rule))
+      .field("matched", event.matched)
+      .field("matched_token", event.matched_token)
+      .field("position", event.position)
+      .field("detail", event.detail);
+  json.key("usage")
+      .begin_object()
+      .field("prompt_tokens", event.usage.prompt_tokens)
+      .field("cached_tokens", event.usage.cached_tokens)
+      .field("completion_tokens", event.usage.completion_tokens)
+      .end_object();
+  json.key("timing")
+      .begin_object()
+      .field("queued_ms", milliseconds(event.timing.queued))
+      .field("ttft_ms", milliseconds(event.timing.first_token))
+      .field("total_ms", milliseconds(event.timing.total))
+      .field("tokens_per_second", event.timing.tokens_per_second)
+      .end_object();
+  json.end_object();
+}
+
+void write(JsonWriter& json, std::string_view id, const ErrorEvent& event) {
+  begin(json, "error", id, event.number)
+      .field("code", event.code)
+      .field("message", event.message)
+      .end_object();
+}
+
+void write(JsonWriter& json, std::string_view id, const HeartbeatEvent& event) {
+  begin(json, "heartbeat", id, event.number)
+      .field("phase", event.phase)
+      .field("queue_position", event.queue_position)
+      .field("prefill_done", event.prefill_done)
+      .field("prefill_total", event.prefill_total)
+      .end_object();
+}
+
+}  // namespace
+
+std::string hello_json(const ServiceInfo& info) {
+  JsonWriter json;
+  json.begin_object()
+      .field("type", "hello")
+      .field("protocol", "sluice.v1")
+      .field("model", info.model_name)
+      .field("context_length", info.context_length)
+      .field("max_tokens_default", info.default_max_new_tokens);
+  json.key("sampling")
+      .begin_object()
+      .field("temperature", info.default_sampling.temperature)
+      .field("top_p", info.default_sampling.top_p)
+      .field("top_k", info.default_sampling.top_k)
+      .field("min_p", info.default_sampling.min_p)
+      .end_object();
+  json.end_object();
+  return json.take();
+}
+
+std::string event_json(std::string_view id, const Event& event) {
+  JsonWriter json;
+  std::visit([&](const auto& e) { write(json, id, e); }, event);
+  return json.take();
+}
+
+std::string error_json(std::string_view code, std::string_view message) {
+  JsonWriter json;
+  json.begin_object()
+      .field("type", "error")
+      .field("code", code)
+      .field("message", message)
+      .end_object();
+  return json.take();
+}
+
+std::size_t estimated_json_bytes(const TokenEvent& event) {
+  constexpr std::size_t kFrame = 64;        // type, id, n, brackets
+  constexpr std::size_t kPiece = 48;        // id, text and logprob with their names
+  constexpr std::size_t kAlternative = 36;  // id and logprob with their names
+  std::size_t bytes = kFrame + event.text.size();
+  for (const TokenPiece& piece : event.pieces) {
+    bytes += kPiece + piece.text.size() + kAlternative * piece.top.size();
+  }
+  return bytes;
+}
+
+}  // namespace sluice::web

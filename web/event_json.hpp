@@ -1,0 +1,25 @@
+// Writes the server's frames of the WebSocket protocol (docs/protocol.md). Valid JSON on one
+// line, whatever bytes the texts hold.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "actors/stream_service.hpp"
+#include "engine/stream/events.hpp"
+
+namespace sluice::web {
+
+/// The first frame of a connection.
+std::string hello_json(const ServiceInfo& info);
+
+/// An event of the stream that the client calls `id`.
+std::string event_json(std::string_view id, const Event& event);
+
+/// An error that belongs to no stream: it ends nothing.
+std::string error_json(std::string_view code, std::string_view message);
+
+/// Roughly the length of the frame that a token event becomes, without writing it.
+std::size_t estimated_json_bytes(const TokenEvent& event);
+
+}  // namespace sluice::web

@@ -1,0 +1,18 @@
+// One TCP connection that speaks HTTP/1.1, until it ends or becomes a WebSocket.
+#pragma once
+
+#include <boost/asio/ip/tcp.hpp>
+#include <memory>
+
+#include "web/server_context.hpp"
+
+namespace sluice::web {
+
+/// Takes over an accepted socket, whose executor is a strand of its own.
+void start_http_session(std::shared_ptr<ServerContext> context,
+                        boost::asio::ip::tcp::socket socket);
+
+/// Answers 503 to whatever comes, and ends: there are too many connections.
+void refuse_connection(std::shared_ptr<ServerContext> context, boost::asio::ip::tcp::socket socket);
+
+}  // namespace sluice::web

@@ -1,0 +1,13 @@
+// The numbers of engine and server in Prometheus' text format 0.0.4.
+#pragma once
+
+#include <string>
+
+#include "actors/stream_service.hpp"
+#include "web/counters.hpp"
+
+namespace sluice::web {
+
+std::string metrics_text(const EngineStats& stats, const Counters& counters);
+
+}  // namespace sluice::web

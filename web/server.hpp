@@ -1,0 +1,47 @@
+// The web server: the page, the HTTP endpoints and the WebSocket protocol (docs/protocol.md).
+//
+//   sluice::web::Server server(engine, {.port = 8080});
+//   server.start();                          // throws Error: port in use, address not allowed
+//   ...                                      // e.g. wait for SIGTERM
+//   server.stop(std::chrono::seconds(10));   // lets streams finish, closes with 1001
+//
+// It runs on its own threads and never waits for the engine.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "actors/stream_service.hpp"
+#include "web/options.hpp"
+
+namespace sluice::web {
+
+class Server {
+ public:
+  /// `service` must outlive the server. Throws Error(kInvalidArgument) for settings that can't
+  /// work: an address that is none, or one beyond this machine without `force`.
+  Server(StreamService& service, ServerOptions options);
+  /// stop() without grace.
+  ~Server();
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+  /// Listens and starts the threads. Throws Error(kIo) when the port can't be had.
+  void start();
+
+  /// Takes no more connections and streams, waits up to `grace` for running streams, cancels the
+  /// rest (each gets its terminal event), closes WebSockets with 1001 and joins the threads.
+  /// Takes at most a few seconds beyond `grace`. Not to be called from the server's threads.
+  void stop(std::chrono::milliseconds grace);
+
+  std::uint16_t port() const;  ///< the port in use, after start()
+  std::string url() const;     ///< e.g. "http://127.0.0.1:8080"
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace sluice::web

@@ -1,0 +1,33 @@
+// What all connections of one server share. Lives until the last of them is gone.
+#pragma once
+
+#include <atomic>
+#include <boost/asio/io_context.hpp>
+#include <memory>
+
+#include "actors/stream_service.hpp"
+#include "web/connection.hpp"
+#include "web/counters.hpp"
+#include "web/options.hpp"
+#include "web/origin_policy.hpp"
+#include "web/router.hpp"
+#include "web/stream_hub.hpp"
+
+namespace sluice::web {
+
+struct ServerContext {
+  ServerContext(StreamService& stream_service, ServerOptions server_options)
+      : service(stream_service), options(std::move(server_options)), hub(stream_service) {}
+
+  StreamService& service;
+  const ServerOptions options;
+  StreamHub hub;
+  Counters counters;
+  Router router;
+  std::unique_ptr<const OriginPolicy> origins;  ///< set before the first connection
+  ConnectionList connections;
+  std::atomic<bool> stopping{false};
+  boost::asio::io_context io;
+};
+
+}  // namespace sluice::web

@@ -1,0 +1,357 @@
+#include "web/ws_session.hpp"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/websocket/stream.hpp>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+#include "web/event_json.hpp"
+#include "web/outbound_queue.hpp"
+#include "web/protocol.hpp"
+
+namespace sluice::web {
+namespace {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace http = beast::http;
+namespace websocket = beast::websocket;
+using boost::system::error_code;
+using UpgradeRequest = http::request<http::string_body>;
+
+/// Everything runs on the connection's strand but shut_down(), abort() and on_stream_event(),
+/// which only post to it. Each pending operation holds a reference, so that the stream is never
+/// destroyed with a read, write or close in flight.
+class WsSession final : public Connection,
+                        public EventSink,
+                        public std::enable_shared_from_this<WsSession> {
+ public:
+  WsSession(std::shared_ptr<ServerContext> context, beast::tcp_stream stream)
+      : context_(std::move(context)),
+        ws_(std::move(stream)),
+        stall_timer_(ws_.get_executor()),
+        close_timer_(ws_.get_executor()) {
+    ++context_->counters.connections;
+    ++context_->counters.websockets;
+  }
+
+  ~WsSession() override {
+    --context_->counters.connections;
+    --context_->counters.websockets;
+    context_->connections.remove(this);
+  }
+
+  void start(const UpgradeRequest& upgrade);
+
+  // -- from any thread ------------------------------------------------------------------------
+  void shut_down() override {
+    post([this] { begin_close(websocket::close_code::going_away, "the server is shutting down"); });
+  }
+  void abort() override {
+    post([this] { disconnect(); });
+  }
+  void on_stream_event(StreamKey key, const Event& event) override {
+    post([this, key, event]() mutable { queue_event(key, std::move(event)); });
+  }
+
+ private:
+  enum class State { kOpen, kClosing, kClosed };
+
+  // -- reading --------------------------------------------------------------------------------
+  void do_read();
+  void on_read(error_code error);
+  void handle_frame(std::string_view text);
+  void handle(GenerateMessage message);
+  void handle(const SteerMessage& message);
+  void handle(const ProtocolError& error);
+  void refuse(std::string_view id, const std::string& code, const std::string& message);
+
+  // -- writing --------------------------------------------------------------------------------
+  void queue_event(StreamKey key, Event event);
+  void queue_text(std::string text);
+  void after_queueing();
+  void do_write();
+  void on_write(error_code error);
+  void count_queued_bytes();
+
+  // -- ending ---------------------------------------------------------------------------------
+  void begin_close(websocket::close_code code, const char* reason);
+  void do_close();
+  void drop(std::string_view why);
+  void disconnect();
+
+  template <class Function>
+  void post(Function function) {
+    asio::post(ws_.get_executor(), [self = shared_from_this(),
+                                    function = std::move(function)]() mutable { function(); });
+  }
+
+  const Limits& limits() const { return context_->options.limits; }
+
+  const std::shared_ptr<ServerContext> context_;  // first: the io_context outlives the stream
+  websocket::stream<beast::tcp_stream> ws_;
+  asio::steady_timer stall_timer_;
+  asio::steady_timer close_timer_;
+  beast::flat_buffer read_buffer_;
+  State state_ = State::kOpen;
+  bool accepted_ = false;  // the upgrade is answered
+
+  OutboundQueue queue_;
+  std::optional<Frame> writing_;
+  std::size_t counted_bytes_ = 0;  // what this session has added to the gauge
+  websocket::close_reason close_reason_;
+
+  std::unordered_map<std::string, StreamKey> keys_;  // running streams by the client's id
+  std::unordered_map<StreamKey, std::string> ids_;   // until the terminal event is written
+};
+
+// -- start --------------------------------------------------------------------------------------
+
+bool offers_protocol(const UpgradeRequest& upgrade) {
+  return !upgrade[http::field::sec_websocket_protocol].empty();
+}
+
+void WsSession::start(const UpgradeRequest& upgrade) {
+  beast::get_lowest_layer(ws_).expires_never();  // the WebSocket stream has its own time-outs
+  error_code ignored;
+  beast::get_lowest_layer(ws_).socket().set_option(
+      asio::socket_base::send_buffer_size(limits().send_buffer_bytes), ignored);
+
+  websocket::stream_base::timeout timeouts{};
+  timeouts.handshake_timeout = limits().handshake_timeout;
+  timeouts.idle_timeout = limits().idle_timeout;
+  timeouts.keep_alive_pings = true;
+  ws_.set_option(timeouts);
+  const bool select_protocol = offers_protocol(upgrade);
+  ws_.set_option(
+      websocket::stream_base::decorator([select_protocol](websocket::response_type& response) {
+        response.set(http::field::server, "sluice");
+        if (select_protocol) response.set(http::field::sec_websocket_protocol, "sluice.v1");
+      }));
+  ws_.read_message_max(limits().max_frame_bytes);
+  ws_.auto_fragment(false);
+  ws_.text(true);
+
+  ws_.async_accept(upgrade, [self = shared_from_this()](error_code error) {
+    if (error) {
+      self->disconnect();
+      return;
+    }
+    self->accepted_ = true;
+    self->queue_text(hello_json(self->context_->service.info()));
+    self->do_read();
+    self->do_write();
+    if (self->context_->stopping) self->shut_down();
+  });
+}
+
+// -- reading ------------------------------------------------------------------------------------
+
+void WsSession::do_read() {
+  ws_.async_read(read_buffer_, [self = shared_from_this()](error_code error, std::size_t) {
+    self->on_read(error);
+  });
+}
+
+void WsSession::on_read(error_code error) {
+  if (error) {
+    // Beast has answered a close frame, or sent 1002, 1007 or 1009, by itself.
+    disconnect();
+    return;
+  }
+  ++context_->counters.frames_received;
+  if (state_ == State::kOpen) {
+    if (ws_.got_text()) {
+      const auto data = read_buffer_.cdata();
+      handle_frame({static_cast<const char*>(data.data()), data.size()});
+    } else {
+      queue_text(error_json("binary_frame", "Send text frames; binary ones are not understood."));
+    }
+  }
+  read_buffer_.consume(read_buffer_.size());
+  do_read();
+}
+
+void WsSession::handle_frame(std::string_view text) {
+  ParsedFrame frame = parse_frame(text, context_->service.info().default_sampling);
+  std::visit([this](auto&& message) { handle(std::forward<decltype(message)>(message)); },
+             std::move(frame));
+}
+
+void WsSession::handle(GenerateMessage message) {
+  if (keys_.contains(message.id)) {
+    queue_text(error_json("duplicate_id",
+                          fmt::format("A stream with the id \"{}\" is running on this connection; "
+                                      "give the new one another id.",
+                                      message.id)));
+    return;
+  }
+  if (ids_.size() >= limits().max_streams_per_connection) {
+    refuse(message.id, "too_many_streams",
+           fmt::format("This connection has {} streams, which is the limit; wait for one to end.",
+                       ids_.size()));
+    return;
+  }
+  const StreamKey key = context_->hub.start(std::move(message.request), weak_from_this());
+  if (key == 0) {
+    refuse(message.id, "shutting_down", "The server is shutting down; try again later.");
+    return;
+  }
+  ids_.emplace(key, message.id);
+  keys_.emplace(std::move(message.id), key);
+}
+
+void WsSession::handle(const SteerMessage& message) {
+  const auto stream = keys_.find(message.id);
+  if (stream == keys_.end()) return;  // it may have ended while the frame was on its way
+  switch (message.action) {
+    case SteerMessage::Action::kCancel:
+      context_->hub.cancel(stream->second, "cancelled by the client");
+      break;
+    case SteerMessage::Action::kPause:
+      context_->hub.pause(stream->second);
+      break;
+    case SteerMessage::Action::kResume:
+      context_->hub.resume(stream->second);
+      break;
+  }
+}
+
+void WsSession::handle(const ProtocolError& error) {
+  refuse(error.id, error.code, error.message);
+}
+
+/// With the id of a stream that never started, the error is that stream's only event. The id of
+/// a running stream is left out: the error does not end it.
+void WsSession::refuse(std::string_view id, const std::string& code, const std::string& message) {
+  if (id.empty() || keys_.contains(std::string(id))) {
+    queue_text(error_json(code, message));
+  } else {
+    queue_text(event_json(id, ErrorEvent{1, code, message}));
+  }
+}
+
+// -- writing ------------------------------------------------------------------------------------
+
+void WsSession::queue_event(StreamKey key, Event event) {
+  const auto id = ids_.find(key);
+  if (id == ids_.end() || state_ == State::kClosed) return;
+  if (is_terminal(event)) keys_.erase(id->second);  // the id is free again
+  queue_.push(key, id->second, std::move(event));
+  after_queueing();
+}
+
+void WsSession::queue_text(std::string text) {
+  if (state_ != State::kOpen) return;
+  queue_.push(std::move(text));
+  after_queueing();
+}
+
+void WsSession::after_queueing() {
+  count_queued_bytes();
+  if (queue_.bytes() > limits().max_queued_bytes) {
+    drop("it reads too little of what it asks for");
+    return;
+  }
+  do_write();
+}
+
+void WsSession::do_write() {
+  if (writing_ || !accepted_ || state_ == State::kClosed) return;
+  writing_ = queue_.pop();
+  count_queued_bytes();
+  if (!writing_) {
+    if (state_ == State::kClosing) do_close();
+    return;
+  }
+  stall_timer_.expires_after(limits().stall_timeout);
+  stall_timer_.async_wait([self = shared_from_this()](error_code error) {
+    const bool due = self->stall_timer_.expiry() <= asio::steady_timer::clock_type::now();
+    if (!error && due && self->writing_) self->drop("it has stopped reading");
+  });
+  ws_.async_write(
+      asio::buffer(writing_->text),
+      [self = shared_from_this()](error_code error, std::size_t) { self->on_write(error); });
+}
+
+void WsSession::on_write(error_code error) {
+  stall_timer_.cancel();
+  const Frame written = std::move(*writing_);
+  writing_.reset();
+  if (error) {
+    disconnect();
+    return;
+  }
+  ++context_->counters.frames_sent;
+  context_->counters.bytes_sent += written.text.size();
+  if (written.stream) {
+    context_->hub.delivered(*written.stream, written.number, written.terminal);
+    if (written.terminal) ids_.erase(*written.stream);
+  }
+  do_write();
+}
+
+void WsSession::count_queued_bytes() {
+  const std::size_t now = queue_.bytes() + (writing_ ? writing_->text.size() : 0);
+  context_->counters.queued_bytes +=
+      static_cast<std::int64_t>(now) - static_cast<std::int64_t>(counted_bytes_);
+  counted_bytes_ = now;
+}
+
+// -- ending -------------------------------------------------------------------------------------
+
+/// Sends what waits, then the close frame, then waits for the client's; all within one time.
+void WsSession::begin_close(websocket::close_code code, const char* reason) {
+  if (state_ != State::kOpen) return;
+  state_ = State::kClosing;
+  close_reason_ = websocket::close_reason(code, reason);
+  close_timer_.expires_after(limits().close_timeout);
+  close_timer_.async_wait([self = shared_from_this()](error_code error) {
+    if (!error) self->disconnect();
+  });
+  do_write();
+}
+
+void WsSession::do_close() {
+  if (state_ != State::kClosing || writing_) return;
+  state_ = State::kClosed;
+  ws_.async_close(close_reason_, [self = shared_from_this()](error_code) { self->disconnect(); });
+}
+
+void WsSession::drop(std::string_view why) {
+  if (state_ == State::kClosed) return;
+  spdlog::warn("A WebSocket client is dropped: {}.", why);
+  ++context_->counters.clients_dropped;
+  disconnect();
+}
+
+/// The end of every connection, however it came. Ends its streams and closes the socket; the
+/// operations still pending then complete and let the session go.
+void WsSession::disconnect() {
+  state_ = State::kClosed;
+  for (const auto& [key, id] : ids_) context_->hub.detach(key);
+  ids_.clear();
+  keys_.clear();
+  queue_.clear();
+  count_queued_bytes();
+  stall_timer_.cancel();
+  close_timer_.cancel();
+  beast::get_lowest_layer(ws_).close();
+}
+
+}  // namespace
+
+void start_ws_session(std::shared_ptr<ServerContext> context, beast::tcp_stream stream,
+                      const UpgradeRequest& upgrade) {
+  const auto session = std::make_shared<WsSession>(context, std::move(stream));
+  context->connections.add(session);
+  session->start(upgrade);
+}
+
+}  // namespace sluice::web

@@ -1,0 +1,35 @@
+#include "engine/chat/chat_template.hpp"
+
+#include "engine/chat/chatml_template.hpp"
+#include "engine/chat/plain_template.hpp"
+
+namespace sluice {
+namespace {
+
+bool is_chatml(const std::string& text) {
+  return text.find(kChatmlStart) != std::string::npos && text.find(kChatmlEnd) != std::string::npos;
+}
+
+bool has_chatml_marks(const Tokenizer& tokenizer) {
+  return tokenizer.find_special(kChatmlStart) >= 0 && tokenizer.find_special(kChatmlEnd) >= 0;
+}
+
+}  // namespace
+
+std::shared_ptr<const ChatTemplate> make_chat_template(const ModelSource& source,
+                                                       const Tokenizer& tokenizer) {
+  const std::string* own = source.get_string("tokenizer.chat_template");
+  if (own != nullptr && is_chatml(*own)) {
+    return std::make_shared<ChatmlTemplate>(
+        has_chatml_marks(tokenizer)
+            ? "from the model's template"
+            : "from the model's template; its marks are no tokens, so turns may not end");
+  }
+  if (own == nullptr && has_chatml_marks(tokenizer)) {
+    return std::make_shared<ChatmlTemplate>("from the marks in the model's vocabulary");
+  }
+  return std::make_shared<PlainTemplate>(own == nullptr ? "the model has no chat template"
+                                                        : "the model's own template is not ChatML");
+}
+
+}  // namespace sluice

@@ -2,9 +2,9 @@
 //
 //   sluice::EngineConfig config;
 //   config.model = "model.gguf";
-//   sluice::PreparedEngine prepared = sluice::prepare_engine(config);  // opens, plans, takes nothing
-//   std::cout << sluice::plan_table(prepared.plan, prepared.model_config);
-//   sluice::Engine engine(std::move(prepared));                        // takes memory, starts actors
+//   sluice::PreparedEngine prepared = sluice::prepare_engine(config);  // opens, plans, takes
+//   nothing std::cout << sluice::plan_table(prepared.plan, prepared.model_config); sluice::Engine
+//   engine(std::move(prepared));                        // takes memory, starts actors
 //   engine.generate({.input = "Once upon a time"}, [](const sluice::Event& e) { ... },
 //                   sluice::Delivery::kOnReturn);
 //
@@ -26,16 +26,24 @@
 
 namespace sluice {
 
+/// How often a failed backend is replaced before every stream ends with `backend_failed`.
+struct RestartPolicy {
+  int max_restarts = 3;  ///< within `window`
+  std::chrono::milliseconds window{60000};
+  std::chrono::milliseconds first_pause{50};  ///< doubles with every restart in the window
+};
+
 struct EngineConfig {
   std::filesystem::path model;
   PlanRequest plan;
-  SchedulerOptions scheduler;  ///< context_length and token_budget follow from `plan`
-  std::int32_t threads = 0;    ///< of the CPU backend; 0: one per physical core
+  SchedulerOptions scheduler;      ///< context_length and token_budget follow from `plan`
+  std::int32_t threads = 0;        ///< of the CPU backend; 0: one per physical core
   std::int32_t actor_threads = 2;  ///< of the actor scheduler
   bool prefix_cache = true;
   Position default_max_new_tokens = 512;
   std::int32_t credit_window = 16;
   std::chrono::milliseconds heartbeat_interval{10000};
+  RestartPolicy restart;
 };
 
 /// Everything decided and nothing taken yet.
@@ -61,8 +69,7 @@ class Engine final : public StreamService {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  StreamHandle generate(GenerateRequest request, EventHandler on_event,
-                        Delivery delivery) override;
+  StreamHandle generate(GenerateRequest request, EventHandler on_event, Delivery delivery) override;
   const ServiceInfo& info() const override;
   EngineStats stats() const override;
 

@@ -54,14 +54,24 @@ class StreamHandle {
   explicit operator bool() const { return control_ != nullptr; }
 
   /// Ends the stream: text that may be shown, then `done` with rule "cancelled".
-  void cancel(std::string detail) const { if (control_) control_->cancel(std::move(detail)); }
+  void cancel(std::string detail) const {
+    if (control_) control_->cancel(std::move(detail));
+  }
   /// The listener has everything up to and including this event (Delivery::kAcknowledged).
-  void delivered(std::uint64_t number) const { if (control_) control_->delivered(number); }
+  void delivered(std::uint64_t number) const {
+    if (control_) control_->delivered(number);
+  }
   /// Nobody listens any more: end at once, deliver nothing.
-  void listener_gone() const { if (control_) control_->listener_gone(); }
+  void listener_gone() const {
+    if (control_) control_->listener_gone();
+  }
   /// Draw no further tokens until resume(); KV stays.
-  void pause() const { if (control_) control_->pause(); }
-  void resume() const { if (control_) control_->resume(); }
+  void pause() const {
+    if (control_) control_->pause();
+  }
+  void resume() const {
+    if (control_) control_->resume();
+  }
 
  private:
   SequenceId id_ = 0;
@@ -86,8 +96,8 @@ struct EngineStats {
 struct ServiceInfo {
   std::string model_name;
   std::string model_path;
-  std::string model_summary;      ///< e.g. "llama, 6 layers, 2.8 M parameters, q8_0"
-  std::string backend;            ///< e.g. "CPU, AVX-512, 2 threads"
+  std::string model_summary;  ///< e.g. "llama, 6 layers, 2.8 M parameters, q8_0"
+  std::string backend;        ///< e.g. "CPU, AVX-512, 2 threads"
   std::string chat_template;
   std::string tokenizer;
   MemoryPlan plan;

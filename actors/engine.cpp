@@ -1,0 +1,155 @@
+#include "actors/engine.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <caf/actor_system.hpp>
+#include <caf/actor_system_config.hpp>
+#include <caf/scoped_actor.hpp>
+#include <caf/send.hpp>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "actors/actor_base.hpp"
+#include "actors/service_info.hpp"
+#include "actors/session_actor.hpp"
+#include "actors/supervisor.hpp"
+#include "engine/base/error.hpp"
+
+namespace sluice {
+
+namespace {
+
+/// Messages one actor may handle before others get their turn.
+constexpr std::size_t kMaxThroughput = 50;
+
+std::unique_ptr<caf::actor_system_config> make_actor_config(const EngineConfig& config) {
+  auto result = std::make_unique<caf::actor_system_config>();
+  // Work sharing: stealing workers poll in their sleep, and a message from outside then waits
+  // a hundred microseconds.
+  result->set("scheduler.policy", caf::atom("sharing"));
+  result->set("scheduler.max-threads", static_cast<std::size_t>(std::max(config.actor_threads, 1)));
+  result->set("scheduler.max-throughput", kMaxThroughput);
+  return result;
+}
+
+/// Positions that one stream can have: the plan's context, as far as the pool reaches.
+Position usable_context(const MemoryPlan& plan) {
+  const std::int64_t pool = std::int64_t{plan.num_blocks} * plan.block_size;
+  return static_cast<Position>(std::min<std::int64_t>(plan.context, pool));
+}
+
+std::shared_ptr<const ServiceContext> make_context(const PreparedEngine& prepared) {
+  auto context = std::make_shared<ServiceContext>();
+  context->model_name = prepared.model_config.name;
+  context->tokenizer = prepared.tokenizer;
+  context->chat_template = prepared.chat_template;
+  context->context_length = usable_context(prepared.plan);
+  context->default_max_new_tokens =
+      std::min(prepared.config.default_max_new_tokens, context->context_length);
+  context->end_tokens = union_of_end_tokens(*prepared.tokenizer, *prepared.chat_template);
+  context->credit_window = std::max(prepared.config.credit_window, 1);
+  context->heartbeat_interval = prepared.config.heartbeat_interval;
+  return context;
+}
+
+SupervisorParts make_supervisor_parts(const PreparedEngine& prepared, const ServiceContext& context,
+                                      std::shared_ptr<StatsBoard> board) {
+  const EngineConfig& config = prepared.config;
+  const MemoryPlan& plan = prepared.plan;
+  SupervisorParts parts;
+  parts.executor.make_backend = prepared.make_backend;
+  parts.executor.pool = {.num_blocks = plan.num_blocks, .block_size = plan.block_size};
+  parts.scheduler = config.scheduler;
+  parts.scheduler.context_length = context.context_length;
+  parts.scheduler.token_budget = std::max(config.plan.max_batch_tokens, 1);
+  parts.scheduler.prefill_chunk =
+      std::clamp(config.scheduler.prefill_chunk, 1, parts.scheduler.token_budget);
+  parts.kv.num_blocks = plan.num_blocks;
+  parts.kv.block_size = plan.block_size;
+  parts.kv.prefix_cache = config.prefix_cache;
+  parts.policy = config.restart;
+  parts.board = std::move(board);
+  return parts;
+}
+
+}  // namespace
+
+struct Engine::Impl {
+  ServiceInfo info;
+  std::shared_ptr<StatsBoard> board = std::make_shared<StatsBoard>();
+  std::shared_ptr<const ServiceContext> context;
+  std::atomic<SequenceId> last_id{0};
+  std::mutex shutdown_mutex;
+  bool down = false;
+
+  // The system goes last: every handle must have gone before it.
+  std::unique_ptr<caf::actor_system_config> actor_config;
+  std::unique_ptr<caf::actor_system> system;
+  SupervisorRef supervisor;
+
+  explicit Impl(const PreparedEngine& prepared);
+  void take_down(std::chrono::milliseconds grace);
+};
+
+Engine::Impl::Impl(const PreparedEngine& prepared) : context(make_context(prepared)) {
+  actor_config = make_actor_config(prepared.config);
+  system = std::make_unique<caf::actor_system>(*actor_config);
+  supervisor = system->spawn<SupervisorActor>(make_supervisor_parts(prepared, *context, board));
+
+  BackendReport report;
+  caf::scoped_actor self(*system);
+  self->request(supervisor, caf::infinite, start_atom::value)
+      .receive([&](BackendReport& answer) { report = std::move(answer); },
+               [&](caf::error& reason) { report.message = describe(reason); });
+  if (!report.ok) {
+    take_down(std::chrono::milliseconds(0));
+    throw Error(report.code, report.message);
+  }
+  info = make_service_info(prepared, *context, report.description);
+}
+
+void Engine::Impl::take_down(std::chrono::milliseconds grace) {
+  const std::lock_guard lock(shutdown_mutex);
+  if (std::exchange(down, true)) return;
+  caf::scoped_actor self(*system);
+  self->request(supervisor, caf::infinite, stop_atom::value, grace)
+      .receive([](stop_atom) {}, [](caf::error&) {});
+}
+
+Engine::Engine(PreparedEngine prepared) : impl_(std::make_unique<Impl>(prepared)) {}
+
+Engine::~Engine() {
+  shutdown(std::chrono::milliseconds(0));
+}
+
+StreamHandle Engine::generate(GenerateRequest request, EventHandler on_event, Delivery delivery) {
+  const SequenceId id = ++impl_->last_id;
+  auto link = std::make_shared<SessionLink>();
+  const SessionRef session = impl_->system->spawn<SessionActor>(
+      SessionParts{.id = id,
+                   .service = impl_->context,
+                   .board = impl_->board,
+                   .supervisor = impl_->supervisor,
+                   .link = link,
+                   .outlet = EventOutlet(std::move(on_event), impl_->board),
+                   .request = std::move(request),
+                   .delivery = delivery});
+  link->open(session);
+  caf::anon_send(session, begin_atom::value);
+  return {id, std::make_shared<SessionControl>(std::move(link), delivery)};
+}
+
+const ServiceInfo& Engine::info() const {
+  return impl_->info;
+}
+
+EngineStats Engine::stats() const {
+  return impl_->board->read();
+}
+
+void Engine::shutdown(std::chrono::milliseconds grace) {
+  impl_->take_down(grace);
+}
+
+}  // namespace sluice

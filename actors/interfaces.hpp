@@ -1,0 +1,223 @@
+// The protocol of the program: every actor, every message, in the order of a request's life.
+//
+// Five kinds of actor. A session looks after one stream. The supervisor starts the others, and
+// starts them again after a failure. The scheduler decides what each step holds, the KV manager
+// who owns which block, and the executor runs steps on its backend.
+//
+//   engine     -> session     begin                         read the request, tokenise the prompt
+//   session    -> supervisor  join                          tell me where the scheduler is
+//   supervisor -> session     serve                         there; again after every restart
+//   session    -> scheduler   submit                        answered with yes or a reason
+//   scheduler  -> kv_manager  admit, reserve                answered with blocks
+//   scheduler  -> executor    step                          answered with tokens
+//   scheduler  -> kv_manager  commit                        what was computed, who has gone
+//   scheduler  -> session     publish                       once per step and session
+//   session    -> scheduler   credit                        draw so many more
+//   session    -> scheduler   remove                        over
+//   scheduler  -> kv_manager  release                       its blocks are free
+//
+// Ordering that the code relies on: messages of one priority from one actor to another arrive in
+// the order they were sent. So a sequence's release follows its admission, a removal follows its
+// submission, and both stay at normal priority; only what comes from outside to end something
+// (cancel, gone, exit) overtakes. Publications carry the epoch of their scheduler, because
+// messages of a dead one may arrive after its successor has been announced.
+//
+// All payloads stay in this process; big ones are moved, never copied.
+#pragma once
+
+#include <caf/allowed_unsafe_message_type.hpp>
+#include <caf/atom.hpp>
+#include <caf/error.hpp>
+#include <caf/type_id.hpp>
+#include <caf/typed_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/backend/backend.hpp"
+#include "engine/base/error.hpp"
+#include "engine/base/types.hpp"
+#include "engine/kv/kv_manager.hpp"
+#include "engine/schedule/scheduler.hpp"
+
+CAF_BEGIN_TYPE_ID_BLOCK(sluice_actors, caf::first_custom_type_id)
+CAF_ADD_ATOM(sluice_actors, sluice, start_atom, "start")
+CAF_ADD_ATOM(sluice_actors, sluice, prepare_atom, "prepare")
+CAF_ADD_ATOM(sluice_actors, sluice, begin_atom, "begin")
+CAF_ADD_ATOM(sluice_actors, sluice, join_atom, "join")
+CAF_ADD_ATOM(sluice_actors, sluice, serve_atom, "serve")
+CAF_ADD_ATOM(sluice_actors, sluice, refuse_atom, "refuse")
+CAF_ADD_ATOM(sluice_actors, sluice, submit_atom, "submit")
+CAF_ADD_ATOM(sluice_actors, sluice, admit_atom, "admit")
+CAF_ADD_ATOM(sluice_actors, sluice, reserve_atom, "reserve")
+CAF_ADD_ATOM(sluice_actors, sluice, step_atom, "step")
+CAF_ADD_ATOM(sluice_actors, sluice, commit_atom, "commit")
+CAF_ADD_ATOM(sluice_actors, sluice, publish_atom, "publish")
+CAF_ADD_ATOM(sluice_actors, sluice, credit_atom, "credit")
+CAF_ADD_ATOM(sluice_actors, sluice, go_on_atom, "go_on")
+CAF_ADD_ATOM(sluice_actors, sluice, status_atom, "status")
+CAF_ADD_ATOM(sluice_actors, sluice, delivered_atom, "delivered")
+CAF_ADD_ATOM(sluice_actors, sluice, unheard_atom, "unheard")
+CAF_ADD_ATOM(sluice_actors, sluice, pause_atom, "pause")
+CAF_ADD_ATOM(sluice_actors, sluice, resume_atom, "resume")
+CAF_ADD_ATOM(sluice_actors, sluice, cancel_atom, "cancel")
+CAF_ADD_ATOM(sluice_actors, sluice, gone_atom, "gone")
+CAF_ADD_ATOM(sluice_actors, sluice, tick_atom, "tick")
+CAF_ADD_ATOM(sluice_actors, sluice, remove_atom, "remove")
+CAF_ADD_ATOM(sluice_actors, sluice, release_atom, "release")
+CAF_ADD_ATOM(sluice_actors, sluice, reset_atom, "reset")
+CAF_ADD_ATOM(sluice_actors, sluice, stop_atom, "stop")
+CAF_END_TYPE_ID_BLOCK(sluice_actors)
+
+namespace sluice {
+
+/// Counts the schedulers of one engine: 1, and one more after every restart.
+using Epoch = std::uint64_t;
+
+/// Why an actor ended, as its down message says.
+enum class ActorError : std::uint8_t {
+  kBackendFailed = 1,  ///< the backend reported that it can't go on, or could not be made
+  kHandlerFailed,      ///< an exception escaped from a message handler
+  kUnexpected,         ///< a message or error that nobody should have sent
+  kAuditFailed,        ///< an integrity check found a broken promise
+};
+
+struct Service;         // where to submit
+struct Refusal;         // why not
+struct Publications;    // what happened to one sequence in one step
+struct Submission;      // one sequence, and who asks
+struct AdmitRequest;    // waiting sequences, in order of arrival
+struct AdmitAnswer;     // the answers, up to the first that was not admitted
+struct ReserveRequest;  // positions that the next step needs
+struct ReserveAnswer;   // blocks for them
+struct CommitNotice;    // what a step computed
+struct BackendReport;   // how making the backend went
+
+// clang-format off
+
+/// One stream: its request, its machine, its listener.
+using SessionRef = caf::typed_actor<
+    caf::reacts_to<begin_atom>,                          // once, first
+    caf::reacts_to<serve_atom, Service>,                 // submit (again) here
+    caf::reacts_to<refuse_atom, Refusal>,                // no service any more: end with an error
+    caf::reacts_to<publish_atom, Epoch, Publications>,   // from the scheduler
+    caf::reacts_to<delivered_atom, std::uint64_t>,       // the listener has events up to here
+    caf::reacts_to<unheard_atom>,                        // nobody is left who could acknowledge
+    caf::reacts_to<pause_atom>,                          // draw no further tokens
+    caf::reacts_to<resume_atom>,                         // go on
+    caf::reacts_to<cancel_atom, std::string>,            // end, and say who asked (high priority)
+    caf::reacts_to<gone_atom>,                           // the listener is gone (high priority)
+    caf::reacts_to<tick_atom>>;                          // to itself: time limit, heartbeat
+
+/// Starts the machine, watches it, starts it again, stops it.
+using SupervisorRef = caf::typed_actor<
+    caf::replies_to<start_atom>::with<BackendReport>,           // once; the engine waits
+    caf::replies_to<join_atom, SequenceId, SessionRef>::with<join_atom>,  // a new session
+    caf::reacts_to<tick_atom, std::uint64_t>,                   // to itself: a timer, by number
+    caf::replies_to<stop_atom, std::chrono::milliseconds>::with<stop_atom>>;  // after all is down
+
+/// Decides which sequences take part in the next step.
+using SchedulerRef = caf::typed_actor<
+    caf::replies_to<submit_atom, Submission>::with<RejectReason>,
+    caf::reacts_to<credit_atom, SequenceId, std::int32_t>,      // may draw so many more tokens
+    caf::reacts_to<go_on_atom, SequenceId>,                     // the verdict: not the end
+    caf::reacts_to<remove_atom, SequenceId>,                    // over
+    caf::replies_to<status_atom, SequenceId>::with<SequenceStatus>,
+    caf::reacts_to<tick_atom>>;                                 // to itself: queue deadline
+
+/// Knows who owns which block; frees the blocks of every session that dies.
+using KvManagerRef = caf::typed_actor<
+    caf::replies_to<admit_atom, AdmitRequest>::with<AdmitAnswer>,
+    caf::replies_to<reserve_atom, ReserveRequest>::with<ReserveAnswer>,
+    caf::reacts_to<commit_atom, CommitNotice>,
+    caf::reacts_to<release_atom, SequenceId>,
+    caf::replies_to<reset_atom>::with<reset_atom>>;             // the backend lost its pool
+
+/// Owns the backend; a thread of its own.
+using ExecutorRef = caf::typed_actor<
+    caf::replies_to<prepare_atom>::with<BackendReport>,         // make the backend and its pool
+    caf::replies_to<step_atom, StepBatch>::with<StepResult>>;   // one at a time
+
+// clang-format on
+
+struct Service {
+  Epoch epoch = 0;
+  SchedulerRef scheduler;
+};
+
+struct Refusal {
+  std::string code;     ///< as in ErrorEvent
+  std::string message;  ///< a sentence for a person
+};
+
+struct Publications {
+  std::vector<Publication> list;
+};
+
+struct Submission {
+  SequenceRequest request;
+  SessionRef session;
+};
+
+struct AdmitRequest {
+  struct Entry {
+    SequenceId sequence = 0;
+    std::vector<TokenId> tokens;
+    std::string salt;
+    SessionRef session;  ///< monitored as long as the sequence is open
+  };
+  std::vector<Entry> entries;
+};
+
+/// Entries of the request in order; those after the first that was not admitted are absent.
+struct AdmitAnswer {
+  struct Entry {
+    SequenceId sequence = 0;
+    KvAdmission admission;
+  };
+  std::vector<Entry> entries;
+};
+
+struct ReserveRequest {
+  std::vector<SequenceId> release;  ///< preempted: freed before anything is granted
+  std::vector<KvWant> wants;        ///< most urgent first
+  std::vector<SequenceId> held;     ///< granted for this step already
+};
+
+struct ReserveAnswer {
+  std::vector<KvGrant> grants;   ///< one for each want, in order
+  std::vector<SequenceId> gone;  ///< of `held`: closed meanwhile, because the session died
+};
+
+struct CommitNotice {
+  std::vector<Scheduler::Commit> commits;
+  std::vector<SequenceId> released;
+};
+
+struct BackendReport {
+  bool ok = false;
+  ErrorCode code = ErrorCode::kInternal;  ///< meaningful when not ok
+  std::string message;                    ///< likewise
+  std::string description;                ///< the backend's, when ok
+  BackendMemory memory;
+};
+
+}  // namespace sluice
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::Service)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::Refusal)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::Publications)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::Submission)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::AdmitRequest)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::AdmitAnswer)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::ReserveRequest)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::ReserveAnswer)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::CommitNotice)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::BackendReport)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::RejectReason)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::SequenceStatus)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::StepBatch)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::StepResult)
+CAF_ERROR_CODE_ENUM(sluice::ActorError, "sluice")

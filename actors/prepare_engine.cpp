@@ -1,0 +1,39 @@
+// prepare_engine(): from a path and settings to everything an Engine needs, with nothing taken.
+#include <memory>
+#include <utility>
+
+#include "actors/engine.hpp"
+#include "engine/backend/cpu_backend.hpp"
+
+namespace sluice {
+
+namespace {
+
+std::size_t weights_bytes(const ModelSource& source) {
+  std::size_t bytes = 0;
+  for (const TensorView& tensor : source.tensors()) bytes += tensor.data.size();
+  return bytes;
+}
+
+}  // namespace
+
+PreparedEngine prepare_engine(const EngineConfig& config) {
+  PreparedEngine prepared;
+  prepared.config = config;
+  prepared.source = open_model(config.model);
+  prepared.model_config = read_model_config(*prepared.source);
+  prepared.tokenizer = make_tokenizer(*prepared.source);
+  prepared.chat_template = make_chat_template(*prepared.source, *prepared.tokenizer);
+  prepared.plan = make_plan(prepared.model_config, weights_bytes(*prepared.source), config.plan);
+
+  const CpuBackendOptions options{.threads = config.threads,
+                                  .kv_type_k = config.plan.kv_type_k,
+                                  .kv_type_v = config.plan.kv_type_v,
+                                  .max_batch_tokens = config.plan.max_batch_tokens};
+  prepared.make_backend = [source = prepared.source, model = prepared.model_config, options] {
+    return make_cpu_backend(source, model, options);
+  };
+  return prepared;
+}
+
+}  // namespace sluice

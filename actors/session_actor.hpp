@@ -1,0 +1,97 @@
+// One stream as an actor: the session machine, its timers, its listener.
+//
+//   begin   check and tokenise the request, ask the supervisor where to submit
+//   serve   submit; after a restart submit again, with the tokens drawn so far
+//   ...     publications, deliveries and steering go to the machine, its outputs go on
+//   end     when the machine has closed
+//
+// An exception in here (the listener's handler included) ends this stream alone: the listener
+// gets an `error`, scheduler and KV manager learn of the death by their monitors.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actors/event_outlet.hpp"
+#include "actors/interfaces.hpp"
+#include "actors/session_link.hpp"
+#include "actors/stream_intake.hpp"
+
+namespace sluice {
+
+struct SessionParts {
+  SequenceId id = 0;
+  std::shared_ptr<const ServiceContext> service;
+  std::shared_ptr<StatsBoard> board;
+  SupervisorRef supervisor;
+  std::shared_ptr<SessionLink> link;
+  EventOutlet outlet;
+  GenerateRequest request;
+  Delivery delivery = Delivery::kOnReturn;
+};
+
+struct SessionState {
+  static constexpr const char* name = "session";
+  using Clock = SessionMachine::Clock;
+
+  ~SessionState();
+
+  std::optional<SessionParts> parts;
+  std::optional<SessionMachine> machine;  ///< from begin on
+  bool started = false;                   ///< `accepted` has been sent
+  // What was asked for before the machine could hear it.
+  std::optional<std::string> early_cancel;
+  bool early_pause = false;
+
+  // For submissions.
+  std::vector<TokenId> prompt;
+  std::vector<TokenId> end_tokens;
+  std::shared_ptr<const SamplingParams> sampling;
+  Position max_new_tokens = 0;
+  std::string salt;
+  Service service;  ///< where the sequence is now; epoch 0: nowhere
+  bool resubmitting = false;
+
+  Clock::time_point accepted_at;
+  bool first_token_seen = false;
+  Clock::time_point alarm = Clock::time_point::max();  ///< of the pending tick
+};
+
+class SessionActor final : public SessionRef::stateful_base<SessionState> {
+ public:
+  SessionActor(caf::actor_config& config, SessionParts parts);
+
+ protected:
+  behavior_type make_behavior() override;
+
+ private:
+  // The request's way in.
+  void begin();
+  void on_service(const Service& service);
+  void on_submit_answer(const Service& asked, RejectReason reason);
+  void refuse(const Refusal& refusal);
+  void start();
+
+  // From the scheduler.
+  void on_publications(Epoch epoch, const std::vector<Publication>& publications);
+  void give_verdict();
+
+  // From the listener.
+  void on_cancel(std::string detail);
+  void on_gone();
+  void on_unheard();
+
+  // Time.
+  void on_tick();
+  void set_alarm();
+
+  // The end.
+  void on_exit_request(const caf::error& reason);
+
+  void carry_out(SessionMachine::Output output);
+  bool ending() const;  ///< the machine has decided to end
+};
+
+}  // namespace sluice

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "engine/backend/backend.hpp"
 #include "engine/formats/dtype.hpp"
@@ -16,10 +18,37 @@ struct CpuBackendOptions {
   DType kv_type_k = DType::kF16;
   DType kv_type_v = DType::kF16;
   Position max_batch_tokens = 512;  ///< largest step; scratch is sized for it
+  /// Rows whose logits are computed at a time; a step that samples more takes several rounds.
+  std::int32_t max_sampled_rows = 64;
+  /// Instruction set of the kernels: "scalar", "avx2", "avx512"; empty: the best there is.
+  std::string kernels;
+};
+
+class CpuBackend final : public Backend {
+ public:
+  /// Throws as make_cpu_backend.
+  CpuBackend(std::shared_ptr<const ModelSource> source, const ModelConfig& config,
+             const CpuBackendOptions& options);
+  ~CpuBackend() override;
+
+  void allocate_pool(const KvPoolShape& shape) override;
+  StepResult step(const StepBatch& batch) noexcept override;
+  BackendMemory memory() const override;
+  std::string description() const override;
+
+  /// Runs one slice like a step (K and V are written) and returns the logits of all its
+  /// positions, [tokens x vocab_size]. For tools and tests. Throws Error(kInvalidArgument) with
+  /// what would be the slice's error.
+  std::vector<float> logits(const StepSlice& slice);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
 };
 
 /// Checks every tensor's presence, shape and type against the configuration and builds the
-/// backend; weights stay in the mapping. Throws Error: kCorrupt, kUnsupported.
+/// backend; weights stay in the mapping. Throws Error: kCorrupt, kUnsupported, kInvalidArgument
+/// (options), kDoesNotFit (scratch).
 std::unique_ptr<Backend> make_cpu_backend(std::shared_ptr<const ModelSource> source,
                                           const ModelConfig& config,
                                           const CpuBackendOptions& options);

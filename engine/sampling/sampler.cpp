@@ -43,10 +43,6 @@ Sampler::Sampler(std::size_t vocab_size) : weights_(vocab_size), counts_(vocab_s
   candidates_.reserve(vocab_size);
 }
 
-std::size_t Sampler::workspace_bytes(std::size_t vocab_size) {
-  return vocab_size * (sizeof(float) + sizeof(std::int32_t) + sizeof(Candidate));
-}
-
 SampleOutcome Sampler::sample(const SampleRequest& request) {
   const std::span<float> logits = request.logits;
   const SamplingParams& params = *request.params;

@@ -44,7 +44,9 @@ class Sampler {
   explicit Sampler(std::size_t vocab_size);
 
   /// Bytes of work space for a vocabulary.
-  static std::size_t workspace_bytes(std::size_t vocab_size);
+  static constexpr std::size_t workspace_bytes(std::size_t vocab_size) {
+    return vocab_size * (sizeof(float) + sizeof(std::int32_t) + sizeof(Candidate));
+  }
 
   /// Any input gives an outcome: logits that are not finite, biases without bounds and a ban of
   /// everything are errors; parameters out of range are taken as their nearest sensible value.

@@ -1,0 +1,199 @@
+#include "engine/backend/cpu_backend.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+#include <numeric>
+#include <span>
+#include <utility>
+
+#include "engine/backend/cpu_decoder.hpp"
+#include "engine/backend/cpu_kv_pool.hpp"
+#include "engine/backend/slice_check.hpp"
+#include "engine/base/error.hpp"
+#include "engine/model/llama_weights.hpp"
+#include "engine/sampling/sampler.hpp"
+#include "kernels/cpu/cpu_info.hpp"
+#include "kernels/cpu/kernels.hpp"
+#include "kernels/cpu/thread_pool.hpp"
+
+namespace sluice {
+namespace {
+
+constexpr std::int32_t kMaxThreads = 1024;
+
+kernels::Isa choose_isa(const std::string& key) {
+  if (key.empty()) return kernels::best_isa();
+  const auto isa = kernels::isa_from_key(key);
+  if (!isa)
+    throw Error(ErrorCode::kInvalidArgument,
+                fmt::format("there are no kernels named '{}'; use scalar, avx2 or avx512", key));
+  if (!kernels::isa_supported(*isa))
+    throw Error(ErrorCode::kUnsupported,
+                fmt::format("this processor can't run the {} kernels; leave the choice out or use "
+                            "scalar",
+                            key));
+  return *isa;
+}
+
+/// The options with defaults filled in. Throws Error(kInvalidArgument, kUnsupported).
+CpuBackendOptions checked(CpuBackendOptions options) {
+  if (options.threads < 0 || options.threads > kMaxThreads)
+    throw Error(ErrorCode::kInvalidArgument,
+                fmt::format("{} threads are not possible; use 1 to {}, or 0 for one a core",
+                            options.threads, kMaxThreads));
+  if (options.max_batch_tokens < 1 || options.max_sampled_rows < 1)
+    throw Error(ErrorCode::kInvalidArgument, "a step must be allowed at least 1 token");
+  kv_encoding(options.kv_type_k);
+  kv_encoding(options.kv_type_v);
+  if (options.threads == 0) options.threads = kernels::usable_physical_cores();
+  return options;
+}
+
+/// A token to be drawn: for which slice, from which row of the step.
+struct Draw {
+  std::size_t slice = 0;
+  std::size_t row = 0;
+};
+
+}  // namespace
+
+struct CpuBackend::Impl {
+  Impl(std::shared_ptr<const ModelSource> source, const ModelConfig& model,
+       const CpuBackendOptions& wanted)
+      : config(model),
+        options(checked(wanted)),
+        kernels(kernels::kernel_table(choose_isa(options.kernels))),
+        threads(options.threads),
+        decoder(config, bind_llama_weights(std::move(source), config), kernels, threads,
+                options.max_batch_tokens, options.max_sampled_rows) {
+    for (int i = 0; i < threads.threads(); ++i)
+      samplers.emplace_back(static_cast<std::size_t>(config.vocab_size));
+  }
+
+  SliceLimits limits() const {
+    return {config.vocab_size, options.max_batch_tokens, {pool.num_blocks(), pool.block_size()}};
+  }
+
+  /// Computes the slices that pass the checks; the others get their error.
+  void run(const StepBatch& batch, StepResult& result);
+  /// Draws the tokens of one round: at most decoder.max_logits_rows().
+  void draw(const StepBatch& batch, std::span<const Draw> round, StepResult& result);
+
+  ModelConfig config;
+  CpuBackendOptions options;
+  const kernels::KernelTable& kernels;
+  kernels::ThreadPool threads;
+  CpuDecoder decoder;
+  std::vector<Sampler> samplers;  ///< one a thread
+  CpuKvPool pool;
+};
+
+CpuBackend::CpuBackend(std::shared_ptr<const ModelSource> source, const ModelConfig& config,
+                       const CpuBackendOptions& options)
+    : impl_(std::make_unique<Impl>(std::move(source), config, options)) {}
+
+CpuBackend::~CpuBackend() = default;
+
+void CpuBackend::allocate_pool(const KvPoolShape& shape) {
+  impl_->pool = CpuKvPool{};  // gives the old one back first
+  impl_->pool = CpuKvPool(shape, impl_->config, impl_->options.kv_type_k, impl_->options.kv_type_v);
+}
+
+StepResult CpuBackend::step(const StepBatch& batch) noexcept {
+  const auto start = std::chrono::steady_clock::now();
+  StepResult result;
+  result.number = batch.number;
+  try {
+    result.slices.resize(batch.slices.size());
+    for (std::size_t i = 0; i < batch.slices.size(); ++i)
+      result.slices[i].sequence = batch.slices[i].sequence;
+    impl_->run(batch, result);
+  } catch (const std::exception& e) {  // in practice: no memory for the result
+    result.fatal = e.what();
+  }
+  result.duration = std::chrono::steady_clock::now() - start;
+  return result;
+}
+
+void CpuBackend::Impl::run(const StepBatch& batch, StepResult& result) {
+  std::vector<DecoderSlice> accepted;
+  std::vector<Draw> draws;
+  std::size_t rows = 0;
+  for (std::size_t i = 0; i < batch.slices.size(); ++i) {
+    const StepSlice& slice = batch.slices[i];
+    result.slices[i].error = check_slice(slice, limits(), rows);
+    if (!result.slices[i].error.empty()) continue;
+    accepted.push_back(
+        {slice.tokens, static_cast<std::size_t>(slice.first_position), slice.blocks, rows});
+    rows += slice.tokens.size();
+    if (slice.sample) draws.push_back({i, rows - 1});
+  }
+  decoder.forward(accepted, pool);
+  for (std::size_t i = 0; i < draws.size(); i += decoder.max_logits_rows())
+    draw(batch, std::span(draws).subspan(i, std::min(decoder.max_logits_rows(), draws.size() - i)),
+         result);
+}
+
+void CpuBackend::Impl::draw(const StepBatch& batch, std::span<const Draw> round,
+                            StepResult& result) {
+  std::vector<std::size_t> rows;
+  for (const Draw& one : round) rows.push_back(one.row);
+  const std::span<float> logits = decoder.logits(rows);
+  const auto vocab = static_cast<std::size_t>(config.vocab_size);
+  threads.for_each_chunk(round.size(), 1, [&](std::size_t i, std::size_t, std::size_t thread) {
+    const StepSlice& slice = batch.slices[round[i].slice];
+    SliceResult& out = result.slices[round[i].slice];
+    try {
+      const Position position = slice.first_position + static_cast<Position>(slice.tokens.size());
+      SampleOutcome outcome =
+          samplers[thread].sample({logits.subspan(i * vocab, vocab), slice.sampling.get(), position,
+                                   slice.num_generated, slice.history});
+      out.error = std::move(outcome.error);
+      if (out.error.empty()) out.token = std::move(outcome.token);
+    } catch (const std::exception&) {
+      // A short message needs no memory of its own.
+      out.error = "out of memory";
+    }
+  });
+}
+
+std::vector<float> CpuBackend::logits(const StepSlice& slice) {
+  Impl& impl = *impl_;
+  if (const std::string error = check_slice(slice, impl.limits(), 0); !error.empty())
+    throw Error(ErrorCode::kInvalidArgument, error);
+  const DecoderSlice accepted{slice.tokens, static_cast<std::size_t>(slice.first_position),
+                              slice.blocks, 0};
+  impl.decoder.forward({&accepted, 1}, impl.pool);
+  std::vector<std::size_t> rows(slice.tokens.size());
+  std::iota(rows.begin(), rows.end(), std::size_t{0});
+  std::vector<float> result;
+  for (std::size_t i = 0; i < rows.size(); i += impl.decoder.max_logits_rows()) {
+    const std::size_t count = std::min(impl.decoder.max_logits_rows(), rows.size() - i);
+    const std::span<float> part = impl.decoder.logits(std::span(rows).subspan(i, count));
+    result.insert(result.end(), part.begin(), part.end());
+  }
+  return result;
+}
+
+BackendMemory CpuBackend::memory() const {
+  const auto vocab = static_cast<std::size_t>(impl_->config.vocab_size);
+  return {
+      impl_->decoder.weights_bytes(), impl_->pool.bytes(),
+      impl_->decoder.scratch_bytes() + impl_->samplers.size() * Sampler::workspace_bytes(vocab)};
+}
+
+std::string CpuBackend::description() const {
+  const int count = impl_->threads.threads();
+  return fmt::format("CPU, {}, {} thread{}", kernels::isa_name(impl_->kernels.isa), count,
+                     count == 1 ? "" : "s");
+}
+
+std::unique_ptr<Backend> make_cpu_backend(std::shared_ptr<const ModelSource> source,
+                                          const ModelConfig& config,
+                                          const CpuBackendOptions& options) {
+  return std::make_unique<CpuBackend>(std::move(source), config, options);
+}
+
+}  // namespace sluice

@@ -1,0 +1,52 @@
+#include "engine/model/decoder_scratch.hpp"
+
+#include <algorithm>
+
+#include "engine/sampling/sampler.hpp"
+#include "kernels/cpu/kernels.hpp"
+
+namespace sluice {
+namespace {
+
+std::size_t whole_lines(std::size_t floats) {
+  return (floats + 15) / 16 * 16;
+}
+
+}  // namespace
+
+std::size_t DecoderScratch::floats(std::int32_t threads) const {
+  return hidden + normed + q + k + v + attended + gate + up + cosines + sines + logits +
+         per_thread * static_cast<std::size_t>(threads);
+}
+
+DecoderScratch decoder_scratch(const ModelConfig& config, Position max_batch_tokens,
+                               std::int32_t max_sampled_rows) {
+  const auto size = [](std::int32_t n) { return static_cast<std::size_t>(std::max(n, 0)); };
+  const std::size_t rows = size(max_batch_tokens);
+  const std::size_t hidden = size(config.hidden_size);
+  const std::size_t q_dim = size(config.num_heads) * size(config.head_dim);
+  const std::size_t kv_dim = size(config.num_kv_heads) * size(config.head_dim);
+  DecoderScratch s;
+  s.hidden = s.normed = whole_lines(rows * hidden);
+  s.q = s.attended = whole_lines(rows * q_dim);
+  s.k = s.v = whole_lines(rows * kv_dim);
+  s.gate = s.up = whole_lines(rows * size(config.ffn_size));
+  s.cosines = s.sines = whole_lines(rows * size(config.rope_dims) / 2);
+  s.logits = whole_lines(std::min(rows, size(max_sampled_rows)) * size(config.vocab_size));
+  s.per_thread = whole_lines(
+      std::max({kernels::matmul_workspace_floats(hidden), kernels::matmul_workspace_floats(q_dim),
+                kernels::matmul_workspace_floats(size(config.ffn_size)),
+                kernels::attention_workspace_floats(
+                    size(config.num_heads), size(config.num_kv_heads), size(config.head_dim))}));
+  return s;
+}
+
+std::size_t decoder_scratch_bytes(const ModelConfig& config, Position max_batch_tokens,
+                                  std::int32_t max_sampled_rows, std::int32_t threads) {
+  const auto vocab = static_cast<std::size_t>(std::max(config.vocab_size, 0));
+  return decoder_scratch(config, max_batch_tokens, max_sampled_rows).floats(threads) *
+             sizeof(float) +
+         static_cast<std::size_t>(threads) * Sampler::workspace_bytes(vocab);
+}
+
+}  // namespace sluice

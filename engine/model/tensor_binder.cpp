@@ -1,0 +1,85 @@
+#include "engine/model/tensor_binder.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "engine/base/error.hpp"
+
+namespace sluice {
+namespace {
+
+kernels::WeightEncoding encoding_of(DType type) {
+  switch (type) {
+    case DType::kF32:
+      return kernels::WeightEncoding::kF32;
+    case DType::kF16:
+      return kernels::WeightEncoding::kF16;
+    case DType::kBF16:
+      return kernels::WeightEncoding::kBF16;
+    case DType::kQ8_0:
+      return kernels::WeightEncoding::kQ8_0;
+    default:
+      return kernels::WeightEncoding::kOther;
+  }
+}
+
+}  // namespace
+
+const TensorView& TensorBinder::take(const std::string& name,
+                                     const std::vector<std::int64_t>& shape) {
+  const TensorView* tensor = source_.find_tensor(name);
+  if (tensor == nullptr)
+    throw Error(ErrorCode::kCorrupt,
+                fmt::format("{}: the tensor {} is missing; the file is incomplete, get it again",
+                            source_.path().string(), name));
+  if (tensor->shape != shape)
+    throw Error(ErrorCode::kCorrupt,
+                fmt::format("{}: the tensor {} has the shape [{}] where the configuration asks for "
+                            "[{}]; the file contradicts itself",
+                            source_.path().string(), name, fmt::join(tensor->shape, " x "),
+                            fmt::join(shape, " x ")));
+  const auto block = static_cast<std::int64_t>(traits(tensor->type).block_size);
+  if (shape.front() % block != 0)
+    throw Error(ErrorCode::kCorrupt,
+                fmt::format("{}: the tensor {} has rows of {} elements, but its type {} comes in "
+                            "blocks of {}",
+                            source_.path().string(), name, shape.front(), traits(tensor->type).name,
+                            block));
+  taken_.insert(name);
+  return *tensor;
+}
+
+kernels::WeightMatrix TensorBinder::matrix(const std::string& name, std::int64_t in,
+                                           std::int64_t out) {
+  const TensorView& tensor = take(name, {in, out});
+  kernels::WeightMatrix matrix;
+  matrix.data = tensor.data.data();
+  matrix.rows = static_cast<std::size_t>(out);
+  matrix.cols = static_cast<std::size_t>(in);
+  matrix.row_bytes = bytes_for(tensor.type, matrix.cols);
+  matrix.encoding = encoding_of(tensor.type);
+  matrix.dequantize = traits(tensor.type).dequantize;
+  return matrix;
+}
+
+std::vector<float> TensorBinder::vector(const std::string& name, std::int64_t n) {
+  const TensorView& tensor = take(name, {n});
+  std::vector<float> values(static_cast<std::size_t>(n));
+  traits(tensor.type).dequantize(tensor.data.data(), values.data(), values.size());
+  return values;
+}
+
+std::vector<float> TensorBinder::optional_vector(const std::string& name, std::int64_t n) {
+  return has(name) ? vector(name, n) : std::vector<float>{};
+}
+
+void TensorBinder::expect_all_taken() const {
+  for (const TensorView& tensor : source_.tensors())
+    if (!taken_.contains(tensor.name))
+      throw Error(ErrorCode::kUnsupported,
+                  fmt::format("{}: the tensor {} is not part of the llama decoder that this build "
+                              "has; the model needs features that are not supported",
+                              source_.path().string(), tensor.name));
+}
+
+}  // namespace sluice

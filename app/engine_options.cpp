@@ -175,7 +175,7 @@ std::filesystem::path bundled_model() {
   for (fs::path folder = program.parent_path(); folder.has_relative_path();
        folder = folder.parent_path()) {
     for (const char* place : {"models/demo-q8_0.gguf", "share/sluice/models/demo-q8_0.gguf"}) {
-      const fs::path candidate = folder / place;
+      fs::path candidate = folder / place;
       if (fs::is_regular_file(candidate, error)) return candidate;
     }
   }

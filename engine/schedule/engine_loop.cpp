@@ -108,10 +108,9 @@ std::vector<SampledToken> EngineLoop::generate(SequenceRequest request) {
       case Publication::Kind::kToken: {
         const TokenId token = publication.token.id;
         tokens.push_back(publication.token);
-        ended =
-            ended || drawn + 1 >= max_new_tokens ||
-            (drawn >= min_new_tokens && std::ranges::find(end_tokens, token) != end_tokens.end());
         ++drawn;
+        const bool is_end = std::ranges::find(end_tokens, token) != end_tokens.end();
+        ended = ended || drawn >= max_new_tokens || (is_end && drawn >= min_new_tokens);
         break;
       }
       case Publication::Kind::kEndOfRoom:
@@ -124,16 +123,25 @@ std::vector<SampledToken> EngineLoop::generate(SequenceRequest request) {
         break;
     }
   };
-  while (!ended && run_once(on_publication)) {
+  try {
+    while (!ended && run_once(on_publication)) {
+    }
+  } catch (...) {
+    forget(id);
+    throw;
   }
-  scheduler_.remove(id);
-  kv_.release(id);
+  forget(id);
   if (!failure.empty()) throw Error(ErrorCode::kInternal, failure);
   if (!ended) {
     throw Error(ErrorCode::kInternal,
                 "The sequence can't go on: other sequences hold the KV blocks that it needs.");
   }
   return tokens;
+}
+
+void EngineLoop::forget(SequenceId id) {
+  scheduler_.remove(id);
+  kv_.release(id);
 }
 
 }  // namespace sluice

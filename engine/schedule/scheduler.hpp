@@ -55,7 +55,8 @@ struct SequenceRequest {
   std::vector<TokenId> generated;
   std::shared_ptr<const SamplingParams> sampling;
   Position max_new_tokens = 0;  ///< after so many output tokens the sequence waits for its verdict
-  std::vector<TokenId> end_tokens;  ///< after one of these (not before the minimum) likewise
+  std::vector<TokenId> end_tokens;  ///< after one of these likewise, unless it comes before the
+                                    ///< min_new_tokens-th token
   std::int32_t credit = 0;          ///< tokens that may be drawn before more credit arrives
   std::string salt;
 };

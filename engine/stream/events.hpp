@@ -37,7 +37,7 @@ std::string_view finish_reason(StopRule rule);
 
 struct AcceptedEvent {
   std::uint64_t number = 0;
-  std::string model;
+  std::string model{};
   Position prompt_tokens = 0;
   Position max_new_tokens = 0;  ///< in force
   Position context_length = 0;
@@ -55,15 +55,15 @@ inline constexpr TokenId kNoToken = -1;
 /// token_pipeline.hpp.
 struct TokenPiece {
   TokenId id = 0;
-  std::string text;  ///< whole code points, valid UTF-8
+  std::string text{};  ///< whole code points, valid UTF-8
   float logprob = 0.0F;
-  std::vector<TokenLogprob> top;
+  std::vector<TokenLogprob> top{};
 };
 
 struct TokenEvent {
   std::uint64_t number = 0;
-  std::string text;  ///< the pieces' texts joined
-  std::vector<TokenPiece> pieces;
+  std::string text{};  ///< the pieces' texts joined
+  std::vector<TokenPiece> pieces{};
 };
 
 struct Usage {
@@ -82,23 +82,23 @@ struct Timing {
 struct DoneEvent {
   std::uint64_t number = 0;
   StopRule rule = StopRule::kEndToken;
-  std::string matched;         ///< the stop string or the end token's text; empty otherwise
+  std::string matched{};       ///< the stop string or the end token's text; empty otherwise
   TokenId matched_token = -1;  ///< the end token, or -1
   std::uint64_t position = 0;  ///< byte offset in the stream's text where the rule took hold
-  std::string detail;          ///< e.g. who cancelled
-  Usage usage;
-  Timing timing;
+  std::string detail{};        ///< e.g. who cancelled
+  Usage usage{};
+  Timing timing{};
 };
 
 struct ErrorEvent {
   std::uint64_t number = 0;
-  std::string code;     ///< one of the codes in docs/protocol.md, e.g. "prompt_too_long"
-  std::string message;  ///< a sentence for a person
+  std::string code{};     ///< one of the codes in docs/protocol.md, e.g. "prompt_too_long"
+  std::string message{};  ///< a sentence for a person
 };
 
 struct HeartbeatEvent {
   std::uint64_t number = 0;
-  std::string phase;  ///< "queued", "prefill", "decode", "paused"
+  std::string phase{};  ///< "queued", "prefill", "decode", "paused"
   std::int32_t queue_position = 0;
   Position prefill_done = 0;
   Position prefill_total = 0;

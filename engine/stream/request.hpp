@@ -25,7 +25,7 @@ enum class StopBoundary {
 enum class StopScope { kContent, kReasoning, kBoth };
 
 struct StopString {
-  std::string text;  ///< 1 to 1024 bytes of UTF-8
+  std::string text{};  ///< 1 to 1024 bytes of UTF-8
   StopBoundary boundary = StopBoundary::kAnywhere;
   StopScope scope = StopScope::kContent;
   bool include = false;  ///< the matched text is shown
@@ -35,11 +35,11 @@ struct StopString {
 
 /// When a stream ends. The rules are tried in the order of StopRule (events.hpp).
 struct StopOptions {
-  std::optional<Position> max_new_tokens;  ///< empty: the engine's default
+  std::optional<Position> max_new_tokens{};  ///< empty: the engine's default
   Position min_new_tokens = 0;
   bool ignore_end_tokens = false;
-  std::vector<TokenId> stop_token_ids;      ///< besides the model's end tokens
-  std::vector<StopString> stop_strings;     ///< at most 64
+  std::vector<TokenId> stop_token_ids{};    ///< besides the model's end tokens
+  std::vector<StopString> stop_strings{};   ///< at most 64
   float min_confidence = 0.0F;              ///< low-confidence rule: top probability below it ...
   std::int32_t patience = 0;                ///< ... for so many tokens in a row; 0 is off
   std::int32_t repetition_ngram = 0;        ///< repetition rule: the same n-gram of this length ...
@@ -49,13 +49,13 @@ struct StopOptions {
 
 struct GenerateRequest {
   /// A raw prompt, or a conversation for the model's chat template.
-  std::variant<std::string, std::vector<ChatMessage>> input;
+  std::variant<std::string, std::vector<ChatMessage>> input{};
   /// Special tokens written in a raw prompt are parsed (never in chat messages).
   bool parse_special = false;
-  SamplingParams sampling;
-  std::optional<std::uint64_t> seed;  ///< empty: drawn at random and reported in `accepted`
-  StopOptions stop;
-  std::string salt;  ///< callers with different salts share no prefix cache
+  SamplingParams sampling{};
+  std::optional<std::uint64_t> seed{};  ///< empty: drawn at random and reported in `accepted`
+  StopOptions stop{};
+  std::string salt{};  ///< callers with different salts share no prefix cache
 };
 
 }  // namespace sluice

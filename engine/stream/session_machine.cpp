@@ -114,8 +114,7 @@ SessionMachine::Output SessionMachine::start() {
   out.events.emplace_back(AcceptedEvent{1, config.model_name, config.prompt_tokens,
                                         config.max_new_tokens, config.context_length, config.seed});
   if (config.max_new_tokens <= 0) {
-    self.end_by_rule({.rule = StopRule::kMaxNewTokens, .matched = {}, .detail = {}},
-                     self.clock.accepted(), out);
+    self.end_by_rule({.rule = StopRule::kMaxNewTokens}, self.clock.accepted(), out);
   }
   return out;
 }
@@ -134,7 +133,7 @@ SessionMachine::Output SessionMachine::on_publications(std::span<const Publicati
         self.take_token(publication.token, now, out);
         break;
       case Publication::Kind::kEndOfRoom:
-        self.end_by_rule({.rule = StopRule::kContextFull, .matched = {}, .detail = {}}, now, out);
+        self.end_by_rule({.rule = StopRule::kContextFull}, now, out);
         break;
       case Publication::Kind::kFailed:
         self.end_by_error({0, "generation_failed",
@@ -187,8 +186,7 @@ SessionMachine::Output SessionMachine::fail(std::string code, std::string messag
 SessionMachine::Output SessionMachine::cancel(std::string detail, Clock::time_point now) {
   Output out;
   if (impl_->phases.ended()) return out;
-  impl_->end_by_rule({.rule = StopRule::kCancelled, .matched = {}, .detail = std::move(detail)},
-                     now, out);
+  impl_->end_by_rule({.rule = StopRule::kCancelled, .detail = std::move(detail)}, now, out);
   return out;
 }
 
@@ -236,7 +234,7 @@ SessionMachine::Output SessionMachine::on_tick(Clock::time_point now) {
   Output out;
   if (self.phases.ended()) return out;
   if (self.clock.time_over(now) && self.pipeline.armed()) {
-    self.end_by_rule({.rule = StopRule::kTimeLimit, .matched = {}, .detail = {}}, now, out);
+    self.end_by_rule({.rule = StopRule::kTimeLimit}, now, out);
   } else if (self.clock.silent_too_long(now)) {
     self.clock.sent(now);
     out.events.emplace_back(HeartbeatEvent{self.last_number, std::string(name(phase())),

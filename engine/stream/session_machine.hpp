@@ -31,18 +31,18 @@ namespace sluice {
 
 /// What the machine needs to know about its stream, all decided before it starts.
 struct SessionConfig {
-  std::string model_name;
+  std::string model_name{};
   Position prompt_tokens = 0;
   Position context_length = 0;
   Position max_new_tokens = 0;  ///< in force
-  StopOptions stop;
-  std::vector<TokenId> end_tokens;  ///< the model's, already empty when ignored
+  StopOptions stop{};
+  std::vector<TokenId> end_tokens{};  ///< the model's, already empty when ignored
   std::uint64_t seed = 0;
   std::int32_t num_top_logprobs = 0;
   std::int32_t credit_window = 16;  ///< tokens on their way to the listener at most
   std::chrono::milliseconds heartbeat_interval{10000};  ///< 0: none
   /// How the model marks its reasoning; without, all output is content (see StopScope).
-  std::optional<ReasoningMarkers> reasoning;
+  std::optional<ReasoningMarkers> reasoning{};
 };
 
 enum class SessionPhase { kQueued, kPrefill, kDecode, kPaused, kFlushing, kClosed };

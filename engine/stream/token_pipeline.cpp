@@ -58,8 +58,7 @@ std::optional<StopMatch> TokenPipeline::take_text(TokenId id) {
 }
 
 Verdict TokenPipeline::verdict_for(StopRule rule, const std::optional<StopMatch>& match) const {
-  Verdict verdict{
-      .rule = rule, .matched = {}, .matched_token = -1, .position = shown_, .detail = {}};
+  Verdict verdict{.rule = rule, .position = shown_};
   if (rule == StopRule::kStopString) {
     verdict.matched = stop_strings_[match->index].text;
     verdict.position = match->begin;

@@ -38,19 +38,19 @@
 namespace sluice {
 
 struct PipelineOptions {
-  StopOptions stop;
-  std::vector<TokenId> end_tokens;  ///< the model's
-  StopPolicy::Limits limits;
-  std::optional<ReasoningMarkers> reasoning;
+  StopOptions stop{};
+  std::vector<TokenId> end_tokens{};  ///< the model's
+  StopPolicy::Limits limits{};
+  std::optional<ReasoningMarkers> reasoning{};
 };
 
 /// Why and where a rule ended the stream; fields as in DoneEvent.
 struct Verdict {
   StopRule rule = StopRule::kEndToken;
-  std::string matched;
+  std::string matched{};
   TokenId matched_token = -1;
   std::uint64_t position = 0;
-  std::string detail;
+  std::string detail{};
 };
 
 class TokenPipeline {

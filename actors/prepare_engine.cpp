@@ -26,10 +26,11 @@ PreparedEngine prepare_engine(const EngineConfig& config) {
   prepared.chat_template = make_chat_template(*prepared.source, *prepared.tokenizer);
   prepared.plan = make_plan(prepared.model_config, weights_bytes(*prepared.source), config.plan);
 
-  const CpuBackendOptions options{.threads = config.threads,
-                                  .kv_type_k = config.plan.kv_type_k,
-                                  .kv_type_v = config.plan.kv_type_v,
-                                  .max_batch_tokens = config.plan.max_batch_tokens};
+  CpuBackendOptions options;
+  options.threads = config.threads;
+  options.kv_type_k = config.plan.kv_type_k;
+  options.kv_type_v = config.plan.kv_type_v;
+  options.max_batch_tokens = config.plan.max_batch_tokens;
   prepared.make_backend = [source = prepared.source, model = prepared.model_config, options] {
     return make_cpu_backend(source, model, options);
   };

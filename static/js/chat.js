@@ -15,8 +15,9 @@ export class Chat {
   #parts;          // {connection, streams, conversation, settings, composer, announcer, notice, follow}
   #transcript = null;
   #hello = {};
-  #active = null;  // {exchange, id, figures, phase, timer}
-  #editing = null; // the exchange that the next message replaces
+  #active = null;   // {exchange, id, figures, phase, timer}
+  #offline = false; // the notice says so
+  #editing = null;  // the exchange that the next message replaces
 
   constructor(parts) {
     this.#parts = parts;
@@ -30,6 +31,8 @@ export class Chat {
 
   setHello(hello) {
     this.#hello = hello;
+    if (this.#offline) this.#parts.notice.hide();
+    this.#offline = false;
     this.#drawContext();
   }
 
@@ -39,16 +42,12 @@ export class Chat {
 
   /// True when the message is on its way; otherwise it stays where it is.
   send(text) {
-    const { conversation, composer, connection, notice, follow } = this.#parts;
+    const { conversation, composer, notice, follow } = this.#parts;
     if (this.busy) {
       composer.nudge();
       return false;
     }
-    if (connection.state !== 'open') {
-      connection.retryNow();
-      notice.show('There is no connection to the server yet. Your text stays here; send it when the connection is back.', { tone: 'warn' });
-      return false;
-    }
+    if (!this.#reachable('Your text stays here until it is back.')) return false;
     notice.hide();
     if (this.#editing !== null) conversation.exchanges.pop();
     this.#editing = null;
@@ -118,7 +117,7 @@ export class Chat {
         { choices: [['Bring it back', () => this.#bringBack(earlier)]] });
     }
     if (text) composer.text = text;
-    composer.focus();
+    composer.settle();
   }
 
   /// Keeps what is there when the page goes away.
@@ -133,14 +132,19 @@ export class Chat {
     this.#parts.follow.start();
   }
 
+  #reachable(advice) {
+    const { connection, notice } = this.#parts;
+    this.#offline = connection.state !== 'open';
+    if (!this.#offline) return true;
+    notice.show(`No connection to the server. ${advice}`, { tone: 'warn' });
+    connection.retryNow();
+    return false;
+  }
+
   #askAgain(exchange, seed, mayForget = false) {
-    const { connection, notice, conversation } = this.#parts;
+    const { notice, conversation } = this.#parts;
     if (this.busy || exchange !== conversation.last) return;
-    if (connection.state !== 'open') {
-      connection.retryNow();
-      notice.show('There is no connection to the server yet. Try again when it is back.', { tone: 'warn' });
-      return;
-    }
+    if (!this.#reachable('Try again when it is back.')) return;
     this.cancelEdit();
     notice.hide();
     exchange.answer = newAnswer(seed);
@@ -193,6 +197,7 @@ export class Chat {
         figures.add(frame.tokens?.length ?? 1);
         const text = String(frame.text ?? '');
         answer.status = 'live';
+        answer.drawn = figures.tokens;
         answer.text += text;
         view.append(text);
         announcer.append(text);
@@ -201,11 +206,12 @@ export class Chat {
       done: (frame) => {
         answer.status = 'done';
         answer.done = frame;
+        answer.drawn = frame.usage?.completion_tokens ?? answer.drawn;
         answer.ttft = figures.ttft;
         this.#end(active);
         view.finish();
         const { before, code, after } = describeEnd(frame, answer.stoppedHere);
-        announcer.end(`${before}${code}${after}. ${count(frame.usage?.completion_tokens ?? 0, 'token')}.`);
+        announcer.end(`${before}${code}${after}. ${count(answer.drawn, 'token')}.`);
         this.#changed();
       },
       error: (frame) => this.#refused(active, frame),
@@ -267,7 +273,6 @@ export class Chat {
   #changed() {
     this.#transcript.update();
     this.#parts.conversation.save();
-    byId('hint-edit').hidden = this.#parts.conversation.last === null;
     this.#drawContext();
   }
 
@@ -285,11 +290,9 @@ export class Chat {
   /// Counts what the model was shown last and what it has drawn since.
   #drawContext() {
     const { exchanges } = this.#parts.conversation;
-    const counted = exchanges.findLast((exchange) => exchange.answer.accepted !== null);
-    const answer = counted?.answer;
-    const drawn = answer?.done?.usage?.completion_tokens
-      ?? (this.#active?.exchange === counted ? this.#active?.figures.tokens : 0);
-    showContext((answer?.accepted.prompt_tokens ?? 0) + (drawn ?? 0), this.#hello.context_length ?? 0);
+    const answer = exchanges.findLast((exchange) => exchange.answer.accepted !== null)?.answer;
+    const used = answer ? answer.accepted.prompt_tokens + answer.drawn : 0;
+    showContext(used, this.#hello.context_length ?? 0);
   }
 }
 

@@ -13,7 +13,7 @@ export async function copyText(text, button) {
   const before = [...button.childNodes];
   if (button.dataset.busy) return;
   button.dataset.busy = 'true';
-  button.replaceChildren(icon(copied ? 'check' : 'alert'), copied ? 'Copied' : 'Not copied');
+  button.replaceChildren(icon(copied ? 'check' : 'alert'), el('span', { text: copied ? 'Copied' : 'Not copied' }));
   setTimeout(() => {
     button.replaceChildren(...before);
     delete button.dataset.busy;

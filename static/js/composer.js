@@ -22,6 +22,7 @@ export class Composer {
     });
     this.#send.addEventListener('click', () => this.submit());
     this.#stop.addEventListener('click', () => this.onstop());
+    this.#stop.addEventListener('animationend', () => this.#stop.classList.remove('nudge'));
     byId('composer').addEventListener('click', ({ target }) => {
       if (target === byId('composer')) this.focus();
     });
@@ -43,7 +44,7 @@ export class Composer {
     if (text === '' || !this.onsend(text)) return;
     this.text = this.#aside ?? '';
     this.#aside = null;
-    if (hasKeyboard()) this.focus();
+    this.settle();
   }
 
   /// Puts an earlier message into the box; the draft comes back afterwards.
@@ -66,15 +67,18 @@ export class Composer {
     this.#stop.hidden = busy === '';
     this.#send.hidden = busy !== '';
     this.#stop.disabled = busy === 'stopping';
-    byId('hint-esc').hidden = busy === '';
-    byId('hint-focus').hidden = busy !== '';
-    byId('hints').classList.remove('nudge');
-    if (hadFocus && hasKeyboard()) this.focus();
+    this.#stop.classList.remove('nudge');
+    if (hadFocus) this.settle();
   }
 
-  /// An answer is still on its way: points at the key that ends it.
+  /// An answer is still on its way: points at what ends it.
   nudge() {
-    byId('hints').classList.add('nudge');
+    this.#stop.classList.add('nudge');
+  }
+
+  /// Where writing goes on, but only where that raises no keyboard.
+  settle() {
+    if (hasKeyboard()) this.focus();
   }
 
   focus() {

@@ -10,7 +10,7 @@ export function showConnection(connection, announcer) {
   function draw() {
     clearInterval(timer);
     node.dataset.state = connection.state;
-    node.disabled = connection.state !== 'waiting';
+    node.disabled = byId('connection-hint').hidden = connection.state !== 'waiting';
     if (connection.state === 'waiting') {
       timer = setInterval(countDown, 500);
       countDown();
@@ -25,10 +25,9 @@ export function showConnection(connection, announcer) {
 
   function countDown() {
     const seconds = Math.max(1, Math.ceil((connection.retryAt - Date.now()) / 1000));
-    byId('connection-text').textContent = `Offline. Retry in ${seconds} s`;
+    byId('connection-text').textContent = `Offline, next try in ${seconds} s`;
   }
 
-  node.title = '';
   node.addEventListener('click', () => connection.retryNow());
   connection.addEventListener('change', draw);
   draw();

@@ -1,12 +1,12 @@
 // What was said: a list of exchanges, each a message and its answer.
 //
 // exchange: {prompt, forgotten, answer}
-// answer: {text, status, seed, accepted, done, ttft, stoppedHere, code, message}
+// answer: {text, status, drawn, seed, accepted, done, ttft, stoppedHere, code, message}
 // status: waiting, live, then one of done, cut (the connection broke) and failed (an error).
 
 import { load, save, tab } from './storage.js';
 
-const kCharactersPerToken = 3;  // a cautious guess where the server has not counted
+const kCharactersPerToken = 3;  // a cautious guess for what nobody has counted
 const kTemplateTokens = 8;      // of a turn's wrapping
 
 export class Conversation {
@@ -18,6 +18,7 @@ export class Conversation {
     if (!Array.isArray(stored)) return conversation;
     for (const { prompt, forgotten, answer } of stored) {
       if (typeof prompt !== 'string' || typeof answer?.text !== 'string') return conversation;
+      if (answer.status === 'done' && typeof answer.done?.rule !== 'string') return conversation;
       if (answer.status === 'waiting' || answer.status === 'live') {
         answer.status = 'cut';
         answer.message = 'The page was reloaded while this answer was on its way.';
@@ -81,7 +82,7 @@ export class Conversation {
 
 export function newAnswer(seed) {
   return {
-    text: '', status: 'waiting', seed, accepted: null, done: null, ttft: 0, stoppedHere: false,
+    text: '', status: 'waiting', drawn: 0, seed, accepted: null, done: null, ttft: 0, stoppedHere: false,
     code: '', message: '',
   };
 }
@@ -91,7 +92,5 @@ function isPartOfHistory({ answer }) {
 }
 
 function sizeOf({ prompt, answer }) {
-  const answerTokens = answer.done?.usage?.completion_tokens
-    ?? answer.text.length / kCharactersPerToken;
-  return prompt.length / kCharactersPerToken + answerTokens + kTemplateTokens;
+  return prompt.length / kCharactersPerToken + answer.drawn + kTemplateTokens;
 }

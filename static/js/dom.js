@@ -27,7 +27,7 @@ export function icon(name) {
 }
 
 export function button(label, iconName, onclick, classes = 'tool') {
-  return el('button', { type: 'button', class: classes, onclick }, iconName && icon(iconName), label);
+  return el('button', { type: 'button', class: classes, onclick }, iconName && icon(iconName), el('span', { text: label }));
 }
 
 /// Touch screens get no focus that would raise the keyboard unasked.

@@ -1,7 +1,7 @@
 // One exchange on the page: the message, the answer, why it ended, its numbers and actions.
 
 import { copyText } from './clipboard.js';
-import { button, el, icon } from './dom.js';
+import { button, byId, el, icon } from './dom.js';
 import { count, duration, rateText } from './figures.js';
 import { GrowingText } from './growing_text.js';
 import { describeEnd } from './reasons.js';
@@ -23,12 +23,10 @@ export class ExchangeView {
     this.#exchange = exchange;
     this.#actions = actions;
     this.#onwrite = this.#text.onwrite = onwrite;
-    const copyPrompt = button('Copy', 'copy', () => copyText(exchange.prompt, copyPrompt));
     const asked = el('div', { class: 'asked' },
       el('h2', { class: 'unseen', text: 'You' }),
       el('div', { class: 'said', text: exchange.prompt }),
-      el('div', { class: 'actions' }, copyPrompt,
-        el('span', { class: 'edit-place' })));
+      el('div', { class: 'actions edit-place' }));
     this.#foot = el('div', { class: 'foot' }, this.#figures);
     this.#answer = el('div', { class: 'answer' },
       el('h2', { class: 'unseen', text: 'Answer' }), this.#progress, this.#text.node, this.#foot);
@@ -83,7 +81,7 @@ export class ExchangeView {
   live(figures, silence) {
     if (!this.#progress.hidden) return;
     this.#figures.replaceChildren(
-      figure('First token', duration(figures.ttft)),
+      figure('TTFT', duration(figures.ttft)),
       figure('', figures.rate ? rateText(figures.rate) : '– tok/s'),
       figure('', count(figures.tokens, 'token')),
       ...(silence > 0 ? [el('span', { text: `The server has been silent for ${silence} s` })] : []));
@@ -114,12 +112,11 @@ export class ExchangeView {
     if (tooLong && this.#actions.canForget(this.#exchange)) offer('Forget the oldest turns and go on', 'makeRoom');
     if (tooLong) {
       offer('Start a new chat with this message', 'newChatWith');
-      offer('Shorten the message', 'edit');
+      offer('Edit the message', 'edit');
     } else {
       offer('Try again', 'retry');
     }
     this.#trouble = el('div', { class: 'trouble' }, icon('alert'), el('p', { text: answer.message }), choices);
-    if (answer.text === '') this.#text.node.remove();
     this.#foot.before(this.#trouble);
     this.#foot.hidden = answer.text === '';
     this.#addActions();
@@ -130,9 +127,12 @@ export class ExchangeView {
     this.node.classList.toggle('last', last);
     const place = this.node.querySelector('.edit-place');
     place.replaceChildren();
-    if (last) place.append(button('Edit', 'edit', () => this.#actions.edit(this.#exchange)));
     this.node.querySelector('.again')?.toggleAttribute('hidden', !last);
     this.node.querySelector('.choices')?.toggleAttribute('hidden', !last);
+    if (!last) return;
+    const edit = button('Edit', 'edit', () => this.#actions.edit(this.#exchange));
+    edit.append(el('kbd', { text: '↑' }));
+    place.append(edit);
   }
 
   setForgotten(forgotten) {
@@ -171,7 +171,7 @@ export class ExchangeView {
       actions.append(copy);
     }
     if (answer.status === 'done') {
-      actions.append(button('Again', 'again', () => this.#actions.again(this.#exchange), 'tool again'));
+      actions.append(button('Regenerate', 'again', () => this.#actions.again(this.#exchange), 'tool again'));
       actions.lastChild.title = 'Draw another answer';
     }
     this.#foot.append(actions);
@@ -179,13 +179,13 @@ export class ExchangeView {
 }
 
 function figure(label, value) {
-  return el('span', {}, label && `${label} `, el('b', { text: value }));
+  return el('span', { title: label && 'Time to first token' }, label && `${label} `, el('b', { text: value }));
 }
 
 function finalFigures({ done, ttft }) {
   const { timing = {}, usage = {} } = done;
   const figures = [];
-  if (timing.ttft_ms > 0 || ttft > 0) figures.push(figure('First token', duration(timing.ttft_ms || ttft)));
+  if (timing.ttft_ms > 0 || ttft > 0) figures.push(figure('TTFT', duration(timing.ttft_ms || ttft)));
   if (timing.tokens_per_second > 0) figures.push(figure('', rateText(timing.tokens_per_second)));
   figures.push(figure('', count(usage.completion_tokens ?? 0, 'token')));
   return figures;
@@ -202,8 +202,8 @@ function reasonOf({ done, stoppedHere, ttft, seed }) {
   fact('Rule', String(done.rule));
   fact('Prompt', `${count(usage.prompt_tokens ?? 0, 'token')}, ${usage.cached_tokens ?? 0} cached`);
   fact('Waited', duration(timing.queued_ms));
-  if (timing.ttft_ms > 0) fact('First token', duration(timing.ttft_ms));
-  if (ttft > 0) fact('First token, seen here', duration(ttft));
+  if (timing.ttft_ms > 0) fact('First token after', duration(timing.ttft_ms));
+  if (ttft > 0) fact('As seen from here', duration(ttft));
   fact('In all', duration(timing.total_ms));
   if (seed !== undefined) fact('Seed', String(seed));
   const chip = el('button', { type: 'button', class: `chip ${tone}`, 'aria-describedby': id },
@@ -211,6 +211,12 @@ function reasonOf({ done, stoppedHere, ttft, seed }) {
   const tip = el('div', { class: 'tip', role: 'tooltip', id }, el('p', { text: sentence }), facts);
   const reason = el('div', { class: 'reason' }, chip, tip);
   chip.addEventListener('keydown', ({ key }) => { if (key === 'Escape') reason.classList.add('closed'); });
+  for (const type of ['mouseenter', 'focusin']) {
+    reason.addEventListener(type, () => {
+      const room = chip.getBoundingClientRect().top - byId('scroller').getBoundingClientRect().top;
+      tip.classList.toggle('below', room < tip.offsetHeight + 8);
+    });
+  }
   for (const type of ['mouseleave', 'focusout']) {
     reason.addEventListener(type, () => reason.classList.remove('closed'));
   }

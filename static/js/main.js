@@ -6,7 +6,7 @@ import { Composer } from './composer.js';
 import { Connection } from './connection.js';
 import { showConnection } from './connection_view.js';
 import { Conversation } from './conversation.js';
-import { byId, hasKeyboard } from './dom.js';
+import { byId } from './dom.js';
 import { Follow } from './follow.js';
 import { startKeyboard } from './keyboard.js';
 import { Notice } from './notice.js';
@@ -55,7 +55,10 @@ startTheme();
 startViewport();
 addEventListener('pagehide', () => chat.save());
 
-const suggest = (text) => { if (!chat.send(text)) composer.text = text; };
+const suggest = (text) => {
+  if (!chat.send(text)) composer.text = text;
+  composer.settle();
+};
 showWelcome(null, suggest);
 connection.addEventListener('hello', ({ detail }) => {
   showWelcome(detail, suggest);
@@ -66,4 +69,4 @@ streams.onstray = ({ message }) => notice.show(`The server did not understand th
 showConnection(connection, announcer);
 connection.open();
 follow.start();
-if (hasKeyboard()) composer.focus();
+composer.settle();

@@ -19,12 +19,12 @@ struct ScriptedBackendOptions {
   /// token stored there, and rebuilds `tokens` from the block table: a wrong table, a block
   /// shared by mistake or a stale slot changes the output or fails the slice.
   /// A negative token fails the slice.
-  std::function<TokenId(std::span<const TokenId> tokens)> next_token;
+  std::function<TokenId(std::span<const TokenId> tokens)> next_token{};
   std::chrono::nanoseconds per_token{0};  ///< slept for every token fed
   std::chrono::nanoseconds per_step{0};   ///< slept in every step
   /// Counts steps down; when it reaches 0 the step returns `fatal`, once: the counter is -1
   /// afterwards, so that a backend made anew with the same options goes on. Negative: never.
-  std::shared_ptr<std::atomic<int>> steps_until_fatal;
+  std::shared_ptr<std::atomic<int>> steps_until_fatal{};
 };
 
 std::unique_ptr<Backend> make_scripted_backend(ScriptedBackendOptions options);

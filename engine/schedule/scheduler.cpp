@@ -8,6 +8,12 @@
 #include "engine/schedule/scheduler_state.hpp"
 
 namespace sluice {
+namespace {
+
+/// How often poll() tries again what got no blocks although nothing has happened here.
+constexpr std::chrono::milliseconds kRetryInterval{50};
+
+}  // namespace
 
 std::string reject_message(RejectReason reason) {
   switch (reason) {
@@ -154,7 +160,10 @@ void Scheduler::on_admission(SequenceId id, const KvAdmission& admission) {
 // -- outside a step ---------------------------------------------------------------------------
 
 Scheduler::Outcome Scheduler::poll(Clock::time_point now) {
-  impl_->wake();
+  if (now - impl_->last_retry >= kRetryInterval) {
+    impl_->last_retry = now;
+    impl_->wake();
+  }
   impl_->last_poll = now;
   for (Sequence* sequence : impl_->running) {
     if (sequence->feedable() > 0) {

@@ -15,8 +15,8 @@
 // that could not draw (no credit) lets others pass; nobody waits for a slow session.
 //
 // When nothing got blocks, plan(), admissions() and has_work() are empty or false until
-// something changes: a request of a session, a completed step, or poll(). Call poll() now and
-// then (e.g. every 100 ms).
+// something changes: a request of a session, a completed step, or time in poll(). Call poll()
+// every 100 ms or so.
 #pragma once
 
 #include <chrono>
@@ -83,7 +83,7 @@ struct KvWant {
 struct KvGrant {
   SequenceId sequence = 0;
   bool granted = false;
-  std::vector<BlockId> appended;
+  std::vector<BlockId> appended{};
   /// Not granted because the KV manager does not know the sequence (its owner died a moment ago
   /// and remove() is on its way): nobody is preempted for it.
   bool unknown = false;

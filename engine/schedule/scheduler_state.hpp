@@ -63,6 +63,7 @@ struct Scheduler::Impl {
   bool step_stalled = false;       ///< the last plan got no blocks and nothing has changed since
   bool admission_blocked = false;  ///< likewise for the head of the queue
   Clock::time_point last_poll;
+  Clock::time_point last_retry;
 };
 
 }  // namespace sluice

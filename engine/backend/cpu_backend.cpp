@@ -51,6 +51,10 @@ CpuBackendOptions checked(CpuBackendOptions options) {
   return options;
 }
 
+DecoderSlice decoder_slice(const StepSlice& slice, std::size_t first_row) {
+  return {slice.tokens, static_cast<std::size_t>(slice.first_position), slice.blocks, first_row};
+}
+
 /// A token to be drawn: for which slice, from which row of the step.
 struct Draw {
   std::size_t slice = 0;
@@ -125,8 +129,7 @@ void CpuBackend::Impl::run(const StepBatch& batch, StepResult& result) {
     const StepSlice& slice = batch.slices[i];
     result.slices[i].error = check_slice(slice, limits(), rows);
     if (!result.slices[i].error.empty()) continue;
-    accepted.push_back(
-        {slice.tokens, static_cast<std::size_t>(slice.first_position), slice.blocks, rows});
+    accepted.push_back(decoder_slice(slice, rows));
     rows += slice.tokens.size();
     if (slice.sample) draws.push_back({i, rows - 1});
   }
@@ -159,15 +162,19 @@ void CpuBackend::Impl::draw(const StepBatch& batch, std::span<const Draw> round,
   });
 }
 
-std::vector<float> CpuBackend::logits(const StepSlice& slice) {
+std::vector<float> CpuBackend::logits(const StepBatch& batch) {
   Impl& impl = *impl_;
-  if (const std::string error = check_slice(slice, impl.limits(), 0); !error.empty())
-    throw Error(ErrorCode::kInvalidArgument, error);
-  const DecoderSlice accepted{slice.tokens, static_cast<std::size_t>(slice.first_position),
-                              slice.blocks, 0};
-  impl.decoder.forward({&accepted, 1}, impl.pool);
-  std::vector<std::size_t> rows(slice.tokens.size());
+  std::vector<DecoderSlice> accepted;
+  std::vector<std::size_t> rows(static_cast<std::size_t>(batch.num_tokens()));
   std::iota(rows.begin(), rows.end(), std::size_t{0});
+  std::size_t before = 0;
+  for (const StepSlice& slice : batch.slices) {
+    if (const std::string error = check_slice(slice, impl.limits(), before); !error.empty())
+      throw Error(ErrorCode::kInvalidArgument, error);
+    accepted.push_back(decoder_slice(slice, before));
+    before += slice.tokens.size();
+  }
+  impl.decoder.forward(accepted, impl.pool);
   std::vector<float> result;
   for (std::size_t i = 0; i < rows.size(); i += impl.decoder.max_logits_rows()) {
     const std::size_t count = std::min(impl.decoder.max_logits_rows(), rows.size() - i);

@@ -36,10 +36,10 @@ class CpuBackend final : public Backend {
   BackendMemory memory() const override;
   std::string description() const override;
 
-  /// Runs one slice like a step (K and V are written) and returns the logits of all its
-  /// positions, [tokens x vocab_size]. For tools and tests. Throws Error(kInvalidArgument) with
-  /// what would be the slice's error.
-  std::vector<float> logits(const StepSlice& slice);
+  /// Runs a batch like a step (K and V are written) and returns the logits of every position of
+  /// every slice, [tokens of the batch x vocab_size], instead of drawing. For tools and tests.
+  /// Throws Error(kInvalidArgument) with what would be a slice's error.
+  std::vector<float> logits(const StepBatch& batch);
 
  private:
   struct Impl;

@@ -98,7 +98,7 @@ void CpuDecoder::feed_forward_block(const LayerWeights& layer) {
   const std::size_t ffn = layer.gate.weight.rows;
   const Product gate{&layer.gate, normed_, gate_};
   const Product up{&layer.up, normed_, up_};
-  threads_.for_each_chunk(ffn, output_grain(ffn, 2 * layer.gate.weight.row_bytes, rows_),
+  threads_.for_each_chunk(ffn, output_grain(ffn, layer.gate.weight, rows_),
                           [&](std::size_t begin, std::size_t end, std::size_t thread) {
                             multiply_columns(gate, rows_, begin, end, thread);
                             multiply_columns(up, rows_, begin, end, thread);
@@ -175,8 +175,7 @@ void CpuDecoder::attend(std::span<const DecoderSlice> slices, const kernels::KvL
 void CpuDecoder::multiply(std::span<const Product> products, std::size_t rows) {
   std::size_t outputs = 0;
   for (const Product& product : products) outputs += product.projection->weight.rows;
-  const std::size_t grain =
-      output_grain(outputs, products.front().projection->weight.row_bytes, rows);
+  const std::size_t grain = output_grain(outputs, products.front().projection->weight, rows);
   threads_.for_each_chunk(outputs, grain,
                           [&](std::size_t begin, std::size_t end, std::size_t thread) {
                             std::size_t first = 0;  // output 0 of the current product
@@ -193,7 +192,7 @@ void CpuDecoder::multiply(std::span<const Product> products, std::size_t rows) {
 
 void CpuDecoder::multiply_and_add(const Projection& projection, const float* x) {
   const Product product{&projection, x, normed_};
-  const std::size_t grain = output_grain(hidden_size_, projection.weight.row_bytes, rows_);
+  const std::size_t grain = output_grain(hidden_size_, projection.weight, rows_);
   threads_.for_each_chunk(hidden_size_, grain,
                           [&](std::size_t begin, std::size_t end, std::size_t thread) {
                             multiply_columns(product, rows_, begin, end, thread);
@@ -214,14 +213,14 @@ void CpuDecoder::multiply_columns(const Product& product, std::size_t rows, std:
                  end - begin);
 }
 
-std::size_t CpuDecoder::output_grain(std::size_t outputs, std::size_t row_bytes,
+std::size_t CpuDecoder::output_grain(std::size_t outputs, const kernels::WeightMatrix& weight,
                                      std::size_t rows) const {
-  // Whole cache lines of output, so that threads do not share one.
-  constexpr std::size_t kLine = 16;
+  constexpr std::size_t kLine = 16;  // whole cache lines of output: threads share none
+  constexpr std::size_t kWorthSharing = 64 * 1024;  // multiplications
   constexpr std::size_t kChunkBytes = 64 * 1024;
-  // Few rows: long enough runs of weights for the memory; many rows: one decoded block.
-  const std::size_t wanted =
-      rows > 8 ? 2 * kLine : kChunkBytes / std::max<std::size_t>(row_bytes, 1);
+  if (rows * outputs * weight.cols < kWorthSharing) return outputs;
+  // Few rows: runs of weights long enough for the memory; many rows: one decoded block.
+  const std::size_t wanted = rows > 8 ? 2 * kLine : kChunkBytes / weight.row_bytes;
   const std::size_t share = outputs / (4 * static_cast<std::size_t>(threads_.threads()));
   return std::max(std::min(wanted, share) / kLine * kLine, kLine);
 }

@@ -75,7 +75,8 @@ class CpuDecoder {
   void multiply_columns(const Product& product, std::size_t rows, std::size_t begin,
                         std::size_t end, std::size_t thread);
   /// Outputs handed to a thread at a time.
-  std::size_t output_grain(std::size_t outputs, std::size_t row_bytes, std::size_t rows) const;
+  std::size_t output_grain(std::size_t outputs, const kernels::WeightMatrix& weight,
+                           std::size_t rows) const;
   /// Calls f(row) for each row, in parallel when it is worth it.
   template <class F>
   void for_each_row(std::size_t rows, const F& f);

@@ -14,6 +14,15 @@ void relax() {
 #endif
 }
 
+// state_: bits 16-31 the number of the loop, bit 15 set while it may be joined, bits 0-14 how
+// many workers have joined.
+constexpr std::uint32_t kOpen = 1U << 15;
+constexpr std::uint32_t kJoinedMask = kOpen - 1;
+constexpr std::uint32_t kLoopStep = 1U << 16;
+constexpr std::uint32_t loop_number(std::uint32_t state) {
+  return state / kLoopStep;
+}
+
 /// Waits until `value` differs from `old`: first spinning, so that back-to-back loops need no
 /// system call, then parked, so that an idle engine uses no processor.
 std::uint32_t wait_while_equal(const std::atomic<std::uint32_t>& value, std::uint32_t old) {
@@ -48,8 +57,8 @@ ThreadPool::ThreadPool(int threads) {
 
 ThreadPool::~ThreadPool() {
   stopping_.store(true, std::memory_order_relaxed);
-  generation_.fetch_add(1, std::memory_order_release);
-  generation_.notify_all();
+  state_.fetch_add(kLoopStep, std::memory_order_release);
+  state_.notify_all();
   for (std::thread& worker : workers_) worker.join();
 }
 
@@ -63,12 +72,15 @@ void ThreadPool::run(const Loop& loop) {
   }
   loop_ = loop;
   next_.store(0, std::memory_order_relaxed);
-  busy_.store(static_cast<std::uint32_t>(workers_.size()), std::memory_order_relaxed);
-  generation_.fetch_add(1, std::memory_order_release);
-  generation_.notify_all();
+  finished_.store(0, std::memory_order_relaxed);
+  const std::uint32_t number = loop_number(state_.load(std::memory_order_relaxed)) + 1;
+  state_.store(number * kLoopStep | kOpen, std::memory_order_release);
+  state_.notify_all();
   work(0);
-  for (std::uint32_t busy = busy_.load(std::memory_order_acquire); busy != 0;)
-    busy = wait_while_equal(busy_, busy);
+  // Every item is handed out: nobody else needs to join.
+  const std::uint32_t joined = state_.fetch_and(~kOpen, std::memory_order_acq_rel) & kJoinedMask;
+  for (std::uint32_t done = finished_.load(std::memory_order_acquire); done != joined;)
+    done = wait_while_equal(finished_, done);
 }
 
 void ThreadPool::work(std::size_t thread) {
@@ -82,12 +94,19 @@ void ThreadPool::work(std::size_t thread) {
 }
 
 void ThreadPool::worker_main(std::size_t thread) {
-  std::uint32_t seen = 0;
-  for (;;) {
-    seen = wait_while_equal(generation_, seen);
-    if (stopping_.load(std::memory_order_relaxed)) return;
-    work(thread);
-    if (busy_.fetch_sub(1, std::memory_order_acq_rel) == 1) busy_.notify_one();
+  std::uint32_t state = state_.load(std::memory_order_acquire);
+  std::uint32_t last = loop_number(state);  // the loop this worker was in, or may not enter
+  while (!stopping_.load(std::memory_order_relaxed)) {
+    if ((state & kOpen) == 0 || loop_number(state) == last) {
+      state = wait_while_equal(state_, state);
+    } else if (state_.compare_exchange_weak(state, state + 1, std::memory_order_acq_rel,
+                                            std::memory_order_acquire)) {
+      last = loop_number(state);
+      work(thread);
+      finished_.fetch_add(1, std::memory_order_release);
+      finished_.notify_one();
+      state = state_.load(std::memory_order_acquire);
+    }
   }
 }
 

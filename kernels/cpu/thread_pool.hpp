@@ -1,10 +1,11 @@
 // Threads that run one short parallel loop after the other.
 //
 // A step of a small model consists of hundreds of loops of a few microseconds. Workers therefore
-// spin for a short time between two loops before they park; the caller works along and returns
-// when all items are done. Items are handed out in chunks with fixed borders (multiples of the
-// grain); which thread takes which chunk is left to chance, so a loop's result must not depend
-// on it.
+// spin for a short time between two loops before they park. The caller works along and returns
+// when all items are done; it waits for the workers that joined the loop, not for those that the
+// system did not run in time. Items are handed out in chunks with fixed borders (multiples of
+// the grain); which thread takes which chunk is left to chance, so a loop's result must not
+// depend on it.
 //
 // Worked example, 2 threads: for_each_chunk(100, 16, f) calls f(0, 16, t), f(16, 32, t), ...,
 // f(96, 100, t), each once, t being 0 (the caller) or 1.
@@ -54,11 +55,11 @@ class ThreadPool {
   void work(std::size_t thread);
   void worker_main(std::size_t thread);
 
-  Loop loop_;  ///< written by the caller before generation_ moves on
+  Loop loop_;  ///< changes only while no worker is in a loop
   // Each on a cache line of its own: they change at different times.
-  alignas(64) std::atomic<std::size_t> next_{0};  ///< first item not handed out yet
-  alignas(64) std::atomic<std::uint32_t> generation_{0};
-  alignas(64) std::atomic<std::uint32_t> busy_{0};  ///< workers that have not finished the loop
+  alignas(64) std::atomic<std::uint32_t> state_{0};     ///< loop number, open flag, workers joined
+  alignas(64) std::atomic<std::size_t> next_{0};        ///< first item not handed out yet
+  alignas(64) std::atomic<std::uint32_t> finished_{0};  ///< joined workers that are done
   std::atomic<bool> stopping_{false};
   std::vector<std::thread> workers_;
 };

@@ -1,0 +1,74 @@
+// Logits and greedy tokens against another implementation's.
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "kernels/cpu/cpu_info.hpp"
+#include "tests/engine/backend/cpu_rig.hpp"
+#include "tests/support/reference_cases.hpp"
+#include "tests/support/shared_data.hpp"
+
+using namespace sluice;
+using namespace sluice::test;
+
+namespace {
+
+std::vector<std::string> kernel_keys() {
+  std::vector<std::string> keys;
+  for (const auto isa : {kernels::Isa::kScalar, kernels::Isa::kAvx2, kernels::Isa::kAvx512})
+    if (kernels::isa_supported(isa)) keys.emplace_back(kernels::isa_key(isa));
+  return keys;
+}
+
+/// Compares every case of a folder that this build can run. `kind` names the expected logits.
+void check_folder(const std::string& folder, const std::string& kind, const std::string& kernels) {
+  const auto dir = shared_dir(folder);
+  if (!dir) return;
+  const ReferenceCases reference(*dir / "cases.json");
+  for (const ReferenceCase& c : reference.cases()) {
+    if (c.kv != "f32" && c.kv != "f16") continue;
+    CAPTURE(folder, c.id, kernels);
+    CpuBackendOptions options = f32_kv(2, kernels);
+    if (c.kv == "f16") options.kv_type_k = options.kv_type_v = DType::kF16;
+    CpuRig rig(*dir / "model.gguf", options);
+    const std::vector<float> got =
+        pick_rows(rig.logits(c.tokens, 512), reference.vocab_size(), c.positions);
+    CHECK(max_difference(got, reference.logits(c, kind)) < c.tolerance.at(kind));
+    if (c.kv != "f32") continue;
+    const std::vector<TokenId>& greedy = kind == "dequant" ? c.dequant_greedy : c.greedy;
+    CHECK(rig.greedy(c.tokens, greedy.size()) == greedy);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("F32 llama models give the reference logits and greedy tokens") {
+  for (const std::string& kernels : kernel_keys()) {
+    check_folder("reference/models/llama-gqa", "logits", kernels);
+    check_folder("reference/models/llama-mha", "logits", kernels);
+    check_folder("reference/models/stories260K", "logits", kernels);
+  }
+}
+
+TEST_CASE("quantised llama models give the logits of their dequantised weights") {
+  for (const std::string& kernels : kernel_keys()) {
+    check_folder("reference/quant/F16", "dequant", kernels);
+    check_folder("reference/quant/BF16", "dequant", kernels);
+    check_folder("reference/quant/Q8_0", "dequant", kernels);
+    check_folder("reference/quant/stories260K-Q8_0", "dequant", kernels);
+  }
+}
+
+TEST_CASE("the intact control files give their logits") {
+  const auto dir = shared_dir("reference/broken");
+  if (!dir) return;
+  const ReferenceCases reference(*dir / "ok-cases.json");
+  const ReferenceCase& c = reference.cases().at(0);
+  for (const char* name :
+       {"ok-tiny", "ok-version-2", "ok-trailing-bytes", "ok-extra-keys", "ok-alignment-64"}) {
+    CAPTURE(name);
+    CpuRig rig(*dir / (std::string(name) + ".gguf"));
+    const std::vector<float> got =
+        pick_rows(rig.logits(c.tokens, 512), reference.vocab_size(), c.positions);
+    CHECK(max_difference(got, reference.logits(c, "logits")) < c.tolerance.at("logits"));
+  }
+}

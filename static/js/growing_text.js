@@ -49,12 +49,10 @@ export class GrowingText {
   /// Returns what belongs into the next block.
   #writeInto(block, text) {
     let end = text.length;
-    if (block.length + text.length > kBlockSize) {
-      const lineFeed = text.indexOf('\n');
-      if (lineFeed >= 0) {
-        end = lineFeed + 1;
-        block.full = true;
-      }
+    const lineFeed = text.indexOf('\n', Math.max(0, kBlockSize - block.length));
+    if (lineFeed >= 0) {
+      end = lineFeed + 1;
+      block.full = true;
     }
     const span = el('span', { class: 'fresh', text: text.slice(0, end) });
     block.node.append(span);

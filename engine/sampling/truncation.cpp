@@ -64,7 +64,7 @@ Candidate last_at_mass(std::span<Candidate> candidates, std::span<const float> w
 
 /// Moves the k most likely to the front, the last of them to index k - 1.
 void select(std::vector<Candidate>& candidates, std::size_t k) {
-  if (k < candidates.size())
+  if (k <= candidates.size())
     std::nth_element(candidates.begin(), candidates.begin() + static_cast<std::ptrdiff_t>(k - 1),
                      candidates.end(), more_likely);
 }
@@ -91,7 +91,7 @@ Truncation truncate(std::span<const float> logits, std::span<const float> weight
   if (by_count) {
     const auto k = static_cast<std::size_t>(params.top_k);
     collect_until(logits, 1.0F, work, [&] { return work.size() >= k; });
-    if (work.size() > k) {
+    if (work.size() >= k) {  // fewer: only tokens with a logit of minus infinity are behind
       select(work, k);
       result.last = work[k - 1];
       work.resize(k);

@@ -108,7 +108,8 @@ void Scheduler::set_max_new_tokens(SequenceId id, Position max_new_tokens) {
   sequence->max_new_tokens = max_new_tokens;
   const bool reached = sequence->num_output() >= max_new_tokens;
   if (reached && sequence->hold == Hold::kNone) sequence->hold = Hold::kMaximum;
-  if (!reached && sequence->hold == Hold::kMaximum) sequence->hold = Hold::kNone;
+  // With more room, an end token as the last one still waits for its own verdict.
+  if (sequence->hold == Hold::kMaximum) sequence->hold = sequence->hold_after_last();
   impl_->wake();
 }
 
@@ -123,14 +124,10 @@ void Scheduler::resume_after_verdict(SequenceId id) {
 
 std::vector<Scheduler::AdmissionWant> Scheduler::admissions() const {
   std::vector<AdmissionWant> wants;
-  if (impl_->admission_blocked) return wants;
-  const auto places = static_cast<std::int64_t>(impl_->options.max_running) -
-                      static_cast<std::int64_t>(impl_->running.size());
-  for (const Sequence* sequence : impl_->waiting.entries()) {
-    if (static_cast<std::int64_t>(wants.size()) >= places) break;
-    if (!Impl::wants_admission(*sequence)) continue;
-    wants.push_back({sequence->id, sequence->tokens, sequence->salt});
-  }
+  impl_->changes_at_admissions = impl_->changes;
+  impl_->for_each_candidate([&](const Sequence& sequence) {
+    wants.push_back({sequence.id, sequence.tokens, sequence.salt});
+  });
   return wants;
 }
 
@@ -142,7 +139,7 @@ void Scheduler::on_admission(SequenceId id, const KvAdmission& admission) {
       impl_->start(*sequence, admission);
       break;
     case KvAdmission::Verdict::kNotNow:
-      impl_->admission_blocked = true;
+      impl_->admission_blocked = impl_->changes == impl_->changes_at_admissions;
       break;
     case KvAdmission::Verdict::kNever:
       if (sequence->num_output() > 0) {
@@ -191,7 +188,9 @@ Scheduler::Outcome Scheduler::poll(Clock::time_point now) {
 // -- observers --------------------------------------------------------------------------------
 
 bool Scheduler::has_work() const {
-  if (!impl_->pending.publications.empty() || !admissions().empty()) return true;
+  bool any_candidate = false;
+  impl_->for_each_candidate([&](const Sequence&) { any_candidate = true; });
+  if (any_candidate || !impl_->pending.publications.empty()) return true;
   return !impl_->step && !impl_->step_stalled &&
          std::ranges::any_of(impl_->running, [](const Sequence* s) { return s->feedable() > 0; });
 }
@@ -283,6 +282,7 @@ void Scheduler::Impl::start(Sequence& sequence, const KvAdmission& admission) {
   waiting.remove(sequence);
   running.insert(std::ranges::upper_bound(running, sequence.arrival, {}, &Sequence::arrival),
                  &sequence);
+  step_stalled = false;
   sequence.running = true;
   sequence.started = true;
   sequence.computed = admission.cached_positions;
@@ -294,6 +294,7 @@ void Scheduler::Impl::start(Sequence& sequence, const KvAdmission& admission) {
 }
 
 void Scheduler::Impl::stop_running(Sequence& sequence) {
+  ++returns;
   std::erase(running, &sequence);
   sequence.running = false;
   sequence.computed = 0;

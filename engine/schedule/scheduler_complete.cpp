@@ -68,11 +68,8 @@ void Scheduler::Impl::take_token(Sequence& sequence, const SampledToken& token, 
     full.sequence = sequence.id;
     full.kind = Publication::Kind::kEndOfRoom;
     outcome.publications.push_back(std::move(full));
-  } else if (sequence.num_output() >= sequence.max_new_tokens) {
-    sequence.hold = Hold::kMaximum;
-  } else if (sequence.num_output() >= sequence.sampling->min_new_tokens &&
-             std::ranges::find(sequence.end_tokens, token.id) != sequence.end_tokens.end()) {
-    sequence.hold = Hold::kEndToken;
+  } else {
+    sequence.hold = sequence.hold_after_last();
   }
 }
 

@@ -30,11 +30,28 @@ struct Scheduler::Impl {
     return same && sequence->running ? sequence : nullptr;
   }
 
+  /// The waiting sequences to ask for next; `use` hears each.
+  template <class Use>
+  void for_each_candidate(Use use) const {
+    auto places =
+        static_cast<std::int64_t>(options.max_running) - static_cast<std::int64_t>(running.size());
+    if (admission_blocked) return;
+    for (const Sequence* sequence : waiting.entries()) {
+      if (places <= 0) return;
+      if (!wants_admission(*sequence)) continue;
+      use(*sequence);
+      --places;
+    }
+  }
+
   /// A waiting sequence that could not draw lets others pass.
   static bool wants_admission(const Sequence& sequence) { return sequence.may_draw(); }
 
   /// Something happened that may let a step or an admission succeed that failed before.
-  void wake() { step_stalled = admission_blocked = false; }
+  void wake() {
+    step_stalled = admission_blocked = false;
+    ++changes;
+  }
 
   void start(Sequence& sequence, const KvAdmission& admission);
   void stop_running(Sequence& sequence);
@@ -59,7 +76,14 @@ struct Scheduler::Impl {
   std::vector<PlannedSlice> planned;              ///< between plan() and build()
   std::optional<std::vector<PlannedSlice>> step;  ///< between build() and complete()
 
-  Outcome pending;                 ///< arose outside a step
+  Outcome pending;  ///< arose outside a step
+  // Answers of the KV manager take time. A refusal counts only when nothing has changed since
+  // the question: blocks may have come back meanwhile.
+  std::uint64_t changes = 0;
+  std::uint64_t changes_at_plan = 0;
+  std::uint64_t changes_at_admissions = 0;
+  std::uint64_t returns = 0;  ///< times that a running sequence gave its blocks back
+  std::uint64_t returns_at_plan = 0;
   bool step_stalled = false;       ///< the last plan got no blocks and nothing has changed since
   bool admission_blocked = false;  ///< likewise for the head of the queue
   Clock::time_point last_poll;

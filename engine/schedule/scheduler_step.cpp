@@ -8,6 +8,8 @@ namespace sluice {
 
 std::vector<KvWant> Scheduler::plan() {
   impl_->planned.clear();
+  impl_->changes_at_plan = impl_->changes;
+  impl_->returns_at_plan = impl_->returns;
   if (impl_->step || impl_->step_stalled) return {};
   impl_->planned = plan_step(impl_->running, impl_->options);
   std::vector<KvWant> wants;
@@ -49,7 +51,8 @@ std::vector<SequenceId> Scheduler::preempt_for(std::span<const KvGrant> grants) 
     self.wake();
     return {id};
   }
-  if (asker != nullptr && self.running.size() == 1) {
+  const bool alone = self.running.size() == 1 && self.returns == self.returns_at_plan;
+  if (asker != nullptr && alone) {
     std::erase_if(self.planned, [&](const auto& slice) { return slice.id == asker->id; });
     self.end_of_room(*asker);
   }
@@ -88,7 +91,7 @@ StepBatch Scheduler::build(std::span<const KvGrant> grants) {
   }
   self.planned.clear();
   if (step.empty()) {
-    self.step_stalled = wanted;
+    self.step_stalled = wanted && self.changes == self.changes_at_plan;
     return batch;
   }
   self.stats.steps = batch.number;

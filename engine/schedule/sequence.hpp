@@ -54,6 +54,13 @@ struct Sequence {
   /// Tokens that can be fed now. Feeding the last one makes a draw, so it waits for the right
   /// to draw.
   Position feedable() const { return remaining() - (may_draw() ? 0 : 1); }
+  /// What the last token drawn means by itself.
+  Hold hold_after_last() const {
+    if (num_output() >= max_new_tokens) return Hold::kMaximum;
+    const bool may_end = num_output() > 0 && num_output() >= sampling->min_new_tokens;
+    const bool is_end = std::ranges::find(end_tokens, tokens.back()) != end_tokens.end();
+    return may_end && is_end ? Hold::kEndToken : Hold::kNone;
+  }
   bool decoding() const { return remaining() == 1 && num_output() > 0; }
 };
 

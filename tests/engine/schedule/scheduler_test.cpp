@@ -258,7 +258,8 @@ TEST_CASE("a failing sequence leaves the others alone") {
   CHECK_FALSE(rig.streams.at(2).failure.empty());
   CHECK(phase(rig, 2) == SequencePhase::kUnknown);
   CHECK_FALSE(rig.kv.contains(2));
-  for (const SequenceId id : {SequenceId{1}, SequenceId{3}}) CHECK(rig.streams.at(id).output.size() == 10);
+  for (const SequenceId id : {SequenceId{1}, SequenceId{3}})
+    CHECK(rig.streams.at(id).output.size() == 10);
 }
 
 TEST_CASE("results that do not belong to the step change nothing") {

@@ -88,7 +88,7 @@ export function newAnswer(seed) {
 }
 
 function isPartOfHistory({ answer }) {
-  return answer.status === 'done' || answer.text !== '';
+  return answer.text !== '';
 }
 
 function sizeOf({ prompt, answer }) {

@@ -95,7 +95,10 @@ export class ExchangeView {
   finish() {
     const { answer } = this.#exchange;
     this.#settle('answer');
-    if (answer.text === '') this.#empty();
+    if (answer.text === '') {
+      this.#progress.hidden = false;
+      this.#progress.textContent = answer.stoppedHere ? 'No token was drawn yet.' : 'An empty answer.';
+    }
     this.#figures.replaceChildren(...finalFigures(answer));
     this.#foot.prepend(reasonOf(answer));
     this.#addActions();
@@ -156,11 +159,6 @@ export class ExchangeView {
     this.#answer.removeAttribute('aria-busy');
     this.#progress.hidden = true;
     this.#foot.hidden = false;
-  }
-
-  #empty() {
-    this.#progress.hidden = false;
-    this.#progress.textContent = 'An empty answer.';
   }
 
   #addActions() {

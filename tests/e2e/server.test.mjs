@@ -1,0 +1,116 @@
+// The page and the real server together, in a real browser.
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { connected, lastAnswer, launchBrowser, openPage, say } from './support/browser.mjs';
+import { startServer, untilMetric, whyNot } from './support/real_server.mjs';
+
+const kStory = 'Tell me a story about a cat and a boat.';
+
+test('the page talks to the real server', { skip: whyNot }, async (t) => {
+  const server = await startServer();
+  const browser = await launchBrowser();
+  t.after(async () => { await browser.close(); assert.equal(await server.stop(), 0); });
+
+  async function open(options) {
+    const page = await openPage(browser, server.url, options);
+    page.setDefaultTimeout(20000);
+    await connected(page);
+    return page;
+  }
+
+  /// The page with the settings that make answers repeatable.
+  async function openGreedy(options) {
+    const page = await open(options);
+    await page.evaluate(() => localStorage.setItem('sluice.settings', JSON.stringify({ temperature: 0, seed: 7 })));
+    await page.reload();
+    await connected(page);
+    return page;
+  }
+
+  const chip = (page) => page.locator('.exchange.last .chip');
+
+  await t.test('text grows, and the reason shows', async () => {
+    const page = await openGreedy();
+    await page.evaluate(() => {
+      window.lengths = [];
+      new MutationObserver(() => {
+        const length = document.querySelector('.text')?.textContent.length ?? 0;
+        if (length !== window.lengths.at(-1)) window.lengths.push(length);
+      }).observe(document.getElementById('conversation'), { childList: true, subtree: true, characterData: true });
+    });
+    await say(page, kStory);
+    await chip(page).waitFor();
+    const lengths = (await page.evaluate(() => window.lengths)).filter((length) => length > 0);
+    assert.ok(lengths.length >= 5, `lengths seen: ${lengths}`);
+    assert.deepEqual(lengths, lengths.toSorted((a, b) => a - b));
+    assert.equal(await chip(page).textContent(), 'Ended by <|im_end|>');
+    assert.match(await page.locator('.exchange.last .figures').textContent(), /^TTFT [\d.]+ m?s[\d.]+ tok\/s\d+ tokens$/);
+    assert.match(await lastAnswer(page).textContent(), /^Once upon a time/);
+    assert.deepEqual(page.problems, []);
+    await page.context().close();
+  });
+
+  await t.test('stop ends it, and the blocks come back', async () => {
+    const page = await openGreedy();
+    await page.evaluate(() => {
+      new MutationObserver((_, observer) => {
+        if (!document.querySelector('.text')?.textContent) return;
+        observer.disconnect();
+        document.getElementById('stop').click();
+      }).observe(document.getElementById('conversation'), { childList: true, subtree: true });
+    });
+    await say(page, kStory);
+    await chip(page).waitFor();
+    assert.equal(await chip(page).textContent(), 'Stopped by you');
+    assert.match(await lastAnswer(page).textContent(), /^Once/);
+    await untilMetric(server, 'sluice_kv_blocks_used', 0);
+    assert.deepEqual(page.problems, []);
+    await page.context().close();
+  });
+
+  await t.test('a second turn remembers the first', async () => {
+    const page = await open();
+    const frames = { sent: [], received: [] };
+    page.on('websocket', (socket) => {
+      socket.on('framesent', ({ payload }) => frames.sent.push(JSON.parse(payload)));
+      socket.on('framereceived', ({ payload }) => frames.received.push(JSON.parse(payload)));
+    });
+    await page.reload();
+    await connected(page);
+    await say(page, 'Hello!');
+    await chip(page).waitFor();
+    const first = await lastAnswer(page).textContent();
+    await say(page, 'Who are you?');
+    await page.locator('.exchange:nth-child(2) .chip').waitFor();
+    const [one, two] = frames.sent.filter(({ type }) => type === 'generate');
+    assert.deepEqual(two.messages, [...one.messages, { role: 'assistant', content: first }, { role: 'user', content: 'Who are you?' }]);
+    const prompts = frames.received.filter(({ type }) => type === 'accepted').map((frame) => frame.prompt_tokens);
+    assert.ok(prompts[1] > prompts[0], `prompt tokens: ${prompts}`);
+    assert.match(await page.locator('#context-text').textContent(), /^Context \d+ of \d+$/);
+    assert.deepEqual(page.problems, []);
+    await page.context().close();
+  });
+
+  await t.test('a page that goes away leaves nothing behind', async () => {
+    const page = await openGreedy();
+    await say(page, kStory);
+    await lastAnswer(page).getByText('Once').waitFor();
+    await page.context().close();
+    await untilMetric(server, 'sluice_kv_blocks_used', 0);
+  });
+
+  await t.test('a conversation beyond the context goes on when the oldest turns are forgotten', async () => {
+    const page = await openGreedy();
+    const size = Number((await page.locator('#context-text').textContent()).match(/of (\d+)/)[1]);
+    await say(page, 'a tiny frog '.repeat(Math.floor(size / 6)));
+    await page.locator('.exchange.last :is(.chip, .trouble)').waitFor();
+    await say(page, 'a small moon '.repeat(Math.floor(size / 5)));
+    await page.locator('.exchange:nth-child(2) .trouble').waitFor();
+    await page.getByRole('button', { name: 'Forget the oldest turns' }).click();
+    await page.locator('.exchange:nth-child(2) .chip').waitFor();
+    assert.equal(await page.locator('.divider').count(), 1);
+    assert.deepEqual(page.problems, []);
+    await page.context().close();
+  });
+});

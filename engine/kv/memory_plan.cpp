@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <limits>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include "engine/base/error.hpp"
+#include "engine/model/decoder_scratch.hpp"
 
 namespace sluice {
 namespace {
@@ -61,15 +64,26 @@ std::int64_t blocks_for(std::int64_t positions, std::int64_t block_size) {
   return (positions + block_size - 1) / block_size;
 }
 
-/// "It lacks 1.5 GiB of memory: ..." and what would fit instead.
+constexpr std::size_t kMost = std::numeric_limits<std::size_t>::max();
+
+/// Settings may be absurd; a message about them must still be right in its direction.
+std::size_t product_or_most(std::size_t a, std::size_t b) {
+  std::size_t product = 0;
+  return __builtin_mul_overflow(a, b, &product) ? kMost : product;
+}
+
+/// Says what is needed, how much is lacking, and what would fit instead.
 [[noreturn]] void does_not_fit(const MemoryPlan& plan, std::int64_t blocks_that_fit,
                                std::int64_t sequences) {
   const std::size_t usable = plan.limit_bytes - plan.headroom_bytes;
   const std::int64_t per_sequence = blocks_for(plan.context, plan.block_size);
   const std::size_t block_bytes =
       plan.kv_bytes_per_token * static_cast<std::size_t>(plan.block_size);
-  const std::size_t pool = static_cast<std::size_t>(per_sequence * sequences) * block_bytes;
-  const std::size_t needed = plan.weights_bytes + plan.scratch_bytes + pool;
+  const std::size_t pool = product_or_most(
+      product_or_most(static_cast<std::size_t>(per_sequence), static_cast<std::size_t>(sequences)),
+      block_bytes);
+  const std::size_t fixed = plan.weights_bytes + plan.scratch_bytes;
+  const std::size_t needed = fixed + std::min(pool, kMost - fixed);
   std::string message = "The model with " + count(sequences, "sequence", "sequences") + " of " +
                         std::to_string(plan.context) + " positions needs " + format_bytes(needed) +
                         " (weights " + format_bytes(plan.weights_bytes) + ", scratch " +
@@ -115,9 +129,9 @@ MemoryPlan make_plan(const ModelConfig& config, std::size_t weights_bytes,
   plan.headroom_bytes =
       static_cast<std::size_t>(static_cast<double>(plan.limit_bytes) * request.headroom);
   plan.weights_bytes = weights_bytes;
-  plan.scratch_bytes =
-      estimate_scratch_bytes(config, request.max_batch_tokens,
-                             std::min<Position>(request.max_batch_tokens, kMaxSampledRows));
+  plan.scratch_bytes = estimate_scratch_bytes(
+      config, request.max_batch_tokens,
+      std::min<Position>(request.max_batch_tokens, kMaxSampledRows), request.threads);
   plan.kv_type_k = request.kv_type_k;
   plan.kv_type_v = request.kv_type_v;
   const auto kv_dim = static_cast<std::size_t>(config.kv_dim());
@@ -164,16 +178,12 @@ MemoryPlan make_plan(const ModelConfig& config, std::size_t weights_bytes,
 }
 
 std::size_t estimate_scratch_bytes(const ModelConfig& config, Position max_batch_tokens,
-                                   std::int32_t max_sampled_rows) {
-  const auto size = [](std::int32_t n) { return static_cast<std::size_t>(std::max(n, 0)); };
-  const std::size_t q_dim = size(config.num_heads) * size(config.head_dim);
-  const std::size_t kv_dim = size(config.kv_dim());
-  // A row: residual stream, its norm and two projections' outputs; q, k, v and the attention's
-  // output; gate, up and their product.
-  const std::size_t row =
-      4 * size(config.hidden_size) + 2 * q_dim + 2 * kv_dim + 3 * size(config.ffn_size);
-  const std::size_t sampled = size(config.vocab_size) + size(config.hidden_size);
-  return sizeof(float) * (size(max_batch_tokens) * row + size(max_sampled_rows) * sampled);
+                                   std::int32_t max_sampled_rows, std::int32_t threads) {
+  if (threads <= 0) {
+    // As many as there can be: the backend takes one a physical core, which is at most that.
+    threads = static_cast<std::int32_t>(std::max(std::thread::hardware_concurrency(), 1U));
+  }
+  return decoder_scratch_bytes(config, max_batch_tokens, max_sampled_rows, threads);
 }
 
 }  // namespace sluice

@@ -26,6 +26,7 @@ struct PlanRequest {
   DType kv_type_k = DType::kF16;
   DType kv_type_v = DType::kF16;
   Position max_batch_tokens = 512;
+  std::int32_t threads = 0;            ///< of the backend; 0: as many as the machine has
   std::size_t memory_limit_bytes = 0;  ///< 0: what the machine has available now
   double headroom = 0.12;              ///< share of the limit left unallocated
 };
@@ -63,9 +64,9 @@ MemoryPlan make_plan(const ModelConfig& config, std::size_t weights_bytes,
                      const PlanRequest& request);
 
 /// Upper bound of the CPU backend's work buffers for a step of `max_batch_tokens`, of which
-/// `max_sampled_rows` draw a token.
+/// `max_sampled_rows` draw a token; 0 threads: as many as the machine has.
 std::size_t estimate_scratch_bytes(const ModelConfig& config, Position max_batch_tokens,
-                                   std::int32_t max_sampled_rows);
+                                   std::int32_t max_sampled_rows, std::int32_t threads = 0);
 
 /// Bytes of memory that the machine can still give (Linux: MemAvailable; the limits of the
 /// process's cgroups, version 2 and 1, heeded). `root` is where /proc and /sys lie; for tests.

@@ -35,7 +35,7 @@ namespace {
 std::string_view limit_name(PlanLimit limit) {
   switch (limit) {
     case PlanLimit::kRequest:
-      return "settings";
+      return "request";
     case PlanLimit::kMemory:
       return "memory";
     case PlanLimit::kModelContext:

@@ -51,8 +51,7 @@ export class Chat {
     notice.hide();
     if (this.#editing !== null) conversation.exchanges.pop();
     this.#editing = null;
-    const exchange = conversation.add(text);
-    exchange.answer = newAnswer(randomSeed());
+    const exchange = conversation.add(text, randomSeed());
     this.#transcript.update();
     follow.start();
     this.#ask(exchange);
@@ -67,14 +66,14 @@ export class Chat {
     if (exchange.answer.stoppedHere) return true;
     exchange.answer.stoppedHere = true;
     composer.setBusy('stopping');
-    this.#transcript.view(exchange).stopping();
+    this.#transcript.view(exchange).progress('Stopping…');
     streams.cancel(id);
     return true;
   }
 
   /// The same once more: the same seed draws the same answer.
   retry(exchange) {
-    this.#askAgain(exchange, exchange.answer.seed ?? randomSeed());
+    this.#askAgain(exchange, exchange.answer.seed);
   }
 
   /// Another answer.
@@ -83,13 +82,14 @@ export class Chat {
   }
 
   makeRoom(exchange) {
-    this.#parts.conversation.forgetOldest(exchange, this.#hello.context_length ?? 0);
-    this.#askAgain(exchange, exchange.answer.seed ?? randomSeed(), true);
+    if (this.busy || !this.#reachable('Try again when it is back.')) return;
+    this.#parts.conversation.forgetOldest(exchange, this.#hello.context_length);
+    this.#askAgain(exchange, exchange.answer.seed, true);
   }
 
   edit(exchange) {
     const { composer, notice } = this.#parts;
-    if (this.busy || exchange === null || exchange === undefined) return false;
+    if (this.busy || !exchange) return false;
     this.#editing = exchange;
     composer.edit(exchange.prompt);
     notice.show('You are editing your last message. Sending it replaces that message and its answer.',
@@ -183,7 +183,7 @@ export class Chat {
     const { announcer } = this.#parts;
     return {
       accepted: (frame) => {
-        answer.accepted = { prompt_tokens: frame.prompt_tokens, context_length: frame.context_length };
+        answer.accepted = frame;
         active.phase = { phase: 'accepted' };
         figures.heard();
         this.#tick(active);
@@ -226,18 +226,14 @@ export class Chat {
     const { conversation } = this.#parts;
     if (code === 'prompt_too_long' && active.mayForget && conversation.canForget(exchange)) {
       this.#end(active);
-      conversation.forgetOldest(exchange, this.#hello.context_length ?? 0);
+      conversation.forgetOldest(exchange, this.#hello.context_length);
       this.#transcript.update();
       this.#ask(exchange, true);
       return;
     }
-    exchange.answer.code = String(code ?? '');
-    this.#fail(active, 'failed', this.#explain(exchange, String(message || 'The server gave no reason.')));
-  }
-
-  #explain({ answer }, message) {
-    if (answer.code !== 'prompt_too_long') return message;
-    return `This conversation no longer fits into the model’s context. ${message}`;
+    exchange.answer.code = code;
+    const tooLong = code === 'prompt_too_long' ? 'This conversation no longer fits into the model’s context. ' : '';
+    this.#fail(active, 'failed', `${tooLong}${message || 'The server gave no reason.'}`);
   }
 
   #fail(active, status, message) {
@@ -291,8 +287,7 @@ export class Chat {
   #drawContext() {
     const { exchanges } = this.#parts.conversation;
     const answer = exchanges.findLast((exchange) => exchange.answer.accepted !== null)?.answer;
-    const used = answer ? answer.accepted.prompt_tokens + answer.drawn : 0;
-    showContext(used, this.#hello.context_length ?? 0);
+    showContext(answer ? answer.accepted.prompt_tokens + answer.drawn : 0, this.#hello.context_length);
   }
 }
 

@@ -26,13 +26,7 @@ export class Connection extends EventTarget {
   open() {
     clearTimeout(this.#timer);
     this.#become('connecting');
-    let socket;
-    try {
-      socket = new WebSocket(this.#url, 'sluice.v1');
-    } catch {
-      return this.#retryLater();
-    }
-    this.#socket = socket;
+    const socket = this.#socket = new WebSocket(this.#url, 'sluice.v1');
     this.#timer = setTimeout(() => this.#drop(socket), kOpenDeadline);
     socket.onmessage = (message) => { if (socket === this.#socket) this.#receive(message.data); };
     socket.onclose = () => this.#drop(socket);

@@ -16,11 +16,12 @@ export function showConnection(connection, announcer) {
       countDown();
       if (!lost) announcer.say('The connection is lost. Trying again.');
       lost = true;
-    } else {
-      byId('connection-text').textContent = connection.state === 'open' ? 'Connected' : 'Connecting';
-      if (connection.state === 'open' && lost) announcer.say('Connected again.');
-      if (connection.state === 'open') lost = false;
+      return;
     }
+    const open = connection.state === 'open';
+    byId('connection-text').textContent = open ? 'Connected' : 'Connecting';
+    if (open && lost) announcer.say('Connected again.');
+    if (open) lost = false;
   }
 
   function countDown() {

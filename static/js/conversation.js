@@ -36,8 +36,8 @@ export class Conversation {
     return this.exchanges.at(-1) ?? null;
   }
 
-  add(prompt) {
-    const exchange = { prompt, forgotten: false, answer: newAnswer() };
+  add(prompt, seed) {
+    const exchange = { prompt, forgotten: false, answer: newAnswer(seed) };
     this.exchanges.push(exchange);
     return exchange;
   }

@@ -10,7 +10,7 @@ export class ExchangeView {
   node;
   #exchange;
   #actions;      // {edit, again, retry, makeRoom, newChat}
-  #text = new GrowingText();
+  #text = new GrowingText();  // of the latest answer
   #answer;
   #progress = el('div', { class: 'progress' });
   #figures = el('div', { class: 'figures' });
@@ -22,7 +22,7 @@ export class ExchangeView {
   constructor(exchange, actions, onwrite) {
     this.#exchange = exchange;
     this.#actions = actions;
-    this.#onwrite = this.#text.onwrite = onwrite;
+    this.#onwrite = onwrite;
     const asked = el('div', { class: 'asked' },
       el('h2', { class: 'unseen', text: 'You' }),
       el('div', { class: 'said', text: exchange.prompt }),
@@ -38,11 +38,9 @@ export class ExchangeView {
   restart() {
     const { answer } = this.#exchange;
     this.#trouble?.remove();
-    this.#text.flush();
-    const fresh = new GrowingText();
-    fresh.onwrite = this.#onwrite;
-    this.#text.node.replaceWith(fresh.node);
-    this.#text = fresh;
+    const before = this.#text;
+    this.#text = new GrowingText(this.#onwrite);
+    before.node.replaceWith(this.#text.node);
     this.#figures.replaceChildren();
     this.#foot.replaceChildren(this.#figures);
     this.#foot.hidden = true;
@@ -85,11 +83,6 @@ export class ExchangeView {
       figure('', figures.rate ? rateText(figures.rate) : '– tok/s'),
       figure('', count(figures.tokens, 'token')),
       ...(silence > 0 ? [el('span', { text: `The server has been silent for ${silence} s` })] : []));
-  }
-
-  stopping() {
-    this.progress('Stopping…');
-    this.#answer.classList.add('stopping');
   }
 
   finish() {
@@ -170,7 +163,6 @@ export class ExchangeView {
     }
     if (answer.status === 'done') {
       actions.append(button('Regenerate', 'again', () => this.#actions.again(this.#exchange), 'tool again'));
-      actions.lastChild.title = 'Draw another answer';
     }
     this.#foot.append(actions);
   }

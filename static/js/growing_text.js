@@ -11,13 +11,17 @@ const kBlockSize = 1500; // characters
 
 export class GrowingText {
   node = el('div', { class: 'text' });
-  /// Called after each change of the page.
-  onwrite = () => {};
   #pending = '';
   #block = null;
   #fresh = [];
   #timer = 0;
   #write = () => this.flush();
+  #onwrite;
+
+  /// `onwrite` is called after each change of the page.
+  constructor(onwrite = () => {}) {
+    this.#onwrite = onwrite;
+  }
 
   append(text) {
     if (!text) return;
@@ -34,7 +38,7 @@ export class GrowingText {
     this.#settle(performance.now() - kFade);
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => this.#settle(Infinity), kFade + 50);
-    this.onwrite();
+    this.#onwrite();
   }
 
   #blockFor() {

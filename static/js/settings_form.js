@@ -2,7 +2,6 @@
 
 import { byId, el } from './dom.js';
 import { kNumbers, parseNumber, parseStops } from './settings.js';
-import { chooseTheme, chosenTheme } from './theme.js';
 
 export class SettingsForm {
   #settings;
@@ -41,9 +40,7 @@ export class SettingsForm {
       this.#switch('makeRoom', 'Forget without asking', 'When the context is full, leave out the oldest turns.'),
       el('h3', { text: 'Sampling' }), ...numbers.slice(0, 4),
       el('h3', { text: 'Length and repeatability' }), ...numbers.slice(4),
-      this.#text('stop', 'Stop strings', 'One a line; \\n is a line break. The answer ends before the first that appears.', 'Human:', 'code'),
-      el('h3', { text: 'Appearance' }),
-      this.#theme());
+      this.#text('stop', 'Stop strings', 'One a line; \\n is a line break. The answer ends before the first that appears.', 'Human:', 'code'));
   }
 
   #number(field) {
@@ -96,16 +93,6 @@ export class SettingsForm {
     input.addEventListener('change', () => this.#settings.set(key, input.checked));
     return el('div', { class: 'field' }, el('label', { for: id, text: label }), input,
       el('p', { class: 'hint', id: `${id}-hint`, text: hint }));
-  }
-
-  #theme() {
-    const choices = [['system', 'System'], ['light', 'Light'], ['dark', 'Dark']].map(([theme, label]) => {
-      const radio = el('input', { type: 'radio', name: 'theme', value: theme, onchange: () => chooseTheme(theme) });
-      radio.checked = chosenTheme() === theme;
-      return el('label', {}, radio, label);
-    });
-    return el('div', { class: 'field', role: 'radiogroup', 'aria-labelledby': 'theme-label' },
-      el('label', { id: 'theme-label', text: 'Theme' }), el('div', { class: 'choice' }, ...choices));
   }
 }
 

@@ -1,41 +1,36 @@
-// Light or dark: the system's choice until the user makes one.
+// Light or dark: as the system says, until the user asks for the other one.
 
 import { byId } from './dom.js';
 
 const kColours = { light: '#f5f7f6', dark: '#0d1413' };
+const root = document.documentElement;
 const system = matchMedia('(prefers-color-scheme: dark)');
 
-/// 'system', 'light' or 'dark'.
-export function chosenTheme() {
-  return document.documentElement.dataset.theme ?? 'system';
-}
-
-export function chooseTheme(theme) {
-  const fixed = theme === 'light' || theme === 'dark';
-  if (fixed) document.documentElement.dataset.theme = theme;
-  else delete document.documentElement.dataset.theme;
-  try {
-    if (fixed) localStorage.setItem('sluice.theme', theme);
-    else localStorage.removeItem('sluice.theme');
-  } catch { /* for this visit only */ }
-  draw();
-}
-
 export function startTheme() {
-  byId('toggle-theme').addEventListener('click', () => chooseTheme(isDark() ? 'light' : 'dark'));
+  byId('toggle-theme').addEventListener('click', () => choose(isDark() ? 'light' : 'dark'));
   system.addEventListener('change', draw);
   draw();
 }
 
 function isDark() {
-  const chosen = chosenTheme();
-  return chosen === 'system' ? system.matches : chosen === 'dark';
+  return root.dataset.theme ? root.dataset.theme === 'dark' : system.matches;
+}
+
+/// What the system says anyway is not remembered, so that the page follows it again.
+function choose(theme) {
+  const own = (theme === 'dark') !== system.matches;
+  if (own) root.dataset.theme = theme;
+  else delete root.dataset.theme;
+  try {
+    if (own) localStorage.setItem('sluice.theme', theme);
+    else localStorage.removeItem('sluice.theme');
+  } catch { /* for this visit only */ }
+  draw();
 }
 
 function draw() {
   byId('toggle-theme').setAttribute('aria-pressed', isDark());
   for (const meta of document.querySelectorAll('meta[name="theme-color"]')) {
-    const own = meta.media.includes('dark') ? 'dark' : 'light';
-    meta.content = kColours[chosenTheme() === 'system' ? own : chosenTheme()];
+    meta.content = kColours[isDark() ? 'dark' : 'light'];
   }
 }

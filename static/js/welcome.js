@@ -2,26 +2,20 @@
 
 import { byId, el, icon } from './dom.js';
 
-const kStories = [
+const kSuggestions = [
   'Tell me a story about a cat and a boat.',
   'Write a story with the words moon, shoe and frog.',
-  'Who are you?',
-];
-const kAnything = [
-  'Tell me a short story about a lighthouse.',
-  'Explain in three sentences how a canal lock works.',
   'Who are you?',
 ];
 
 export function showWelcome(hello, suggest) {
   const model = String(hello?.model ?? '');
-  const suggestions = !model || /storyteller|stories/i.test(model) ? kStories : kAnything;
   byId('model-name').textContent = model;
   byId('model-name').title = model;
   byId('welcome-lead').textContent = model
     ? `You are talking to ${model}, running on this server. Every word appears the moment the model draws it.`
     : 'Every word appears the moment the model draws it.';
-  byId('suggestions').replaceChildren(...suggestions.map((text) => el('li', {},
+  byId('suggestions').replaceChildren(...kSuggestions.map((text) => el('li', {},
     el('button', { type: 'button', onclick: () => suggest(text) }, el('span', { text }), icon('up')))));
   const spec = (name, value) => (value === undefined ? null
     : el('div', {}, el('dt', { text: name }), el('dd', { text: String(value) })));

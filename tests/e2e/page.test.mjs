@@ -1,6 +1,7 @@
 // The page in a real browser, against a server that does what each test wants.
 
 import assert from 'node:assert/strict';
+import { readdir, readFile } from 'node:fs/promises';
 import { after, before, describe, test } from 'node:test';
 import { connected, lastAnswer, launchBrowser, openPage, say } from './support/browser.mjs';
 import { kHello, startMock } from './support/mock_server.mjs';
@@ -616,9 +617,10 @@ describe('the look', () => {
     assert.equal(await ground(), 'rgb(245, 247, 246)');
     await page.reload();
     assert.equal(await ground(), 'rgb(245, 247, 246)');
-    await page.locator('#open-settings').click();
-    await page.locator('input[name="theme"][value="system"]').check();
+    await page.locator('#toggle-theme').click();
     assert.equal(await ground(), 'rgb(13, 20, 19)');
+    await page.emulateMedia({ colorScheme: 'light' });
+    assert.equal(await ground(), 'rgb(245, 247, 246)', 'the page follows the system again');
   });
 
   for (const colorScheme of ['light', 'dark']) {
@@ -664,3 +666,16 @@ test('the clipboard gets the whole answer', () => withPage({
   await page.getByText('Copied').waitFor();
   assert.equal(await page.evaluate(() => navigator.clipboard.readText()), ' a\n\n b ');
 }));
+
+test('the scripts stay under 60 KiB and name no other host', async () => {
+  const folder = new URL('../../static/', import.meta.url);
+  const files = (await readdir(folder, { recursive: true })).filter((name) => /\.\w+$/.test(name));
+  const texts = await Promise.all(files.map((name) => readFile(new URL(name, folder), 'utf8')));
+  const scripts = texts.filter((_, i) => files[i].endsWith('.js')).reduce((sum, text) => sum + Buffer.byteLength(text), 0);
+  assert.ok(scripts < 60 * 1024, `${scripts} bytes of scripts`);
+  for (const [i, text] of texts.entries()) {
+    const hosts = (text.match(/\bhttps?:\/\/[\w.]+/g) ?? []).filter((host) => host !== 'http://www.w3.org');
+    assert.deepEqual(hosts, [], files[i]);
+    if (files[i].endsWith('.html')) assert.doesNotMatch(text, /\sstyle=|\son\w+=|<script>|<style/);
+  }
+});

@@ -15,7 +15,23 @@
 
 namespace sluice {
 
-enum class DType : std::uint8_t { kF32, kF16, kBF16, kQ8_0 };
+enum class DType : std::uint8_t {
+  kF32,
+  kF16,
+  kBF16,
+  kQ8_0,
+  kQ4_0,
+  kQ4_1,
+  kQ5_0,
+  kQ5_1,
+  kQ2_K,
+  kQ3_K,
+  kQ4_K,
+  kQ5_K,
+  kQ6_K,
+  kIQ4_NL,
+  kIQ4_XS,
+};
 
 struct DTypeTraits {
   DType type;

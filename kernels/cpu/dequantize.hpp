@@ -32,7 +32,25 @@ inline float bfloat16_to_float(std::uint16_t bits) {
 void dequantize_f32(const std::byte* src, float* dst, std::size_t n);
 void dequantize_f16(const std::byte* src, float* dst, std::size_t n);
 void dequantize_bf16(const std::byte* src, float* dst, std::size_t n);
-/// Blocks of 32: f16 scale, then 32 int8.
-void dequantize_q8_0(const std::byte* src, float* dst, std::size_t n);
+
+// Blocks of 32. d and m are f16: value = d * q, or d * q + m for the _1 types. The first half of
+// the elements are low nibbles, the second half high ones; 5-bit types keep the fifth bits apart.
+void dequantize_q8_0(const std::byte* src, float* dst, std::size_t n);  // d, 32 int8
+void dequantize_q4_0(const std::byte* src, float* dst, std::size_t n);  // d, 16 bytes; q - 8
+void dequantize_q4_1(const std::byte* src, float* dst, std::size_t n);  // d, m, 16 bytes
+void dequantize_q5_0(const std::byte* src, float* dst, std::size_t n);  // d, u32, 16 bytes; q - 16
+void dequantize_q5_1(const std::byte* src, float* dst, std::size_t n);  // d, m, u32, 16 bytes
+
+// Super-blocks of 256 with small scales (and minima) for every 16 or 32 elements, themselves
+// scaled by f16 numbers: value = d * scale * q - dmin * min.
+void dequantize_q2_k(const std::byte* src, float* dst, std::size_t n);
+void dequantize_q3_k(const std::byte* src, float* dst, std::size_t n);
+void dequantize_q4_k(const std::byte* src, float* dst, std::size_t n);
+void dequantize_q5_k(const std::byte* src, float* dst, std::size_t n);
+void dequantize_q6_k(const std::byte* src, float* dst, std::size_t n);
+
+// Four bits that choose from 16 unevenly spaced values: blocks of 32, super-blocks of 256.
+void dequantize_iq4_nl(const std::byte* src, float* dst, std::size_t n);
+void dequantize_iq4_xs(const std::byte* src, float* dst, std::size_t n);
 
 }  // namespace sluice::kernels

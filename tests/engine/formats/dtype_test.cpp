@@ -89,7 +89,20 @@ TEST_CASE("dequantised values equal the reference to the last bit") {
     CHECK(std::memcmp(values.data(), expected.data(), expected.size()) == 0);
     ++checked;
   }
-  CHECK(checked >= all_dtypes().size() - 1);  // there is no file for f32
+  CHECK(checked >= all_dtypes().size() - 2);  // there are no files for f32 and q5_1
+}
+
+TEST_CASE("a block of q5_1 by hand") {
+  // d = 0.5, m = -3, element i has the value q = i, so its fifth bit is set from 16 on.
+  std::vector<std::byte> block;
+  const auto put = [&](unsigned value) { block.push_back(static_cast<std::byte>(value)); };
+  for (const unsigned byte : {0x00U, 0x38U, 0x00U, 0xC2U}) put(byte);
+  for (const unsigned byte : {0x00U, 0x00U, 0xFFU, 0xFFU}) put(byte);
+  for (unsigned i = 0; i < 16; ++i) put(i | i << 4);
+  REQUIRE(block.size() == bytes_for(DType::kQ5_1, 32));
+  std::vector<float> values(32);
+  traits(DType::kQ5_1).dequantize(block.data(), values.data(), 32);
+  for (std::size_t i = 0; i < 32; ++i) CHECK(values[i] == 0.5F * static_cast<float>(i) - 3.0F);
 }
 
 }  // namespace

@@ -33,7 +33,7 @@ export class Follow {
   }
 
   #toBottom() {
-    if (this.#following) this.#scroller.scrollTop = this.#scroller.scrollHeight;
+    if (this.#following) this.#scroller.scrollTop = byId('conversation').hidden ? 0 : 1e9;
     this.#show();
   }
 

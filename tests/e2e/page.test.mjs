@@ -538,7 +538,8 @@ describe('the look', () => {
   async function fits(page) {
     return page.evaluate(() => {
       const box = document.getElementById('composer').getBoundingClientRect();
-      return document.documentElement.scrollWidth <= innerWidth && box.bottom <= innerHeight && box.left >= 0;
+      return document.documentElement.scrollWidth <= screen.width && innerWidth <= screen.width
+        && box.bottom <= screen.height && box.left >= 0 && box.right <= screen.width;
     });
   }
 

@@ -114,7 +114,7 @@ const std::vector<OneStream>& catalogue() {
   return streams;
 }
 
-void disturb(OneStream& stream, std::uint32_t how) {
+void disturb(OneStream& stream, std::uint64_t how) {
   stream.disturbed = true;
   if (how % 3 == 0) {
     stream.handle.cancel("test");
@@ -134,7 +134,7 @@ void play(std::uint32_t seed) {
   std::size_t opened = 0;
   int quiet_rounds = 0;
   while (quiet_rounds < 3) {
-    const std::uint32_t dice = random() % 100;
+    const std::uint64_t dice = random() % 100;
     if (dice < 6 && opened < catalogue().size()) {
       OneStream stream;
       stream.request = catalogue()[opened].request;
@@ -143,8 +143,7 @@ void play(std::uint32_t seed) {
       machine.open(std::move(stream),
                    random() % 2 == 0 ? Delivery::kOnReturn : Delivery::kAcknowledged);
     } else if (dice == 7 && !machine.streams.empty()) {
-      disturb(machine.streams[random() % machine.streams.size()],
-              static_cast<std::uint32_t>(random()));
+      disturb(machine.streams[random() % machine.streams.size()], random());
     } else if (dice == 8 && harsh) {
       *machine.fatal = static_cast<int>(1 + random() % 5);
     } else if (dice < 20 && !machine.streams.empty()) {

@@ -24,7 +24,8 @@ class HeldExecutor final : public ExecutorRef::base {
 
   std::optional<StepBatch> batch;
 
-  /// Every slice that samples draws token 7.
+  /// Every slice that samples draws token 7. The answer goes out with the next message to the
+  /// executor, because only a running actor may send.
   void finish(const std::string& fatal = {}) {
     StepResult result;
     result.number = batch->number;
@@ -36,14 +37,18 @@ class HeldExecutor final : public ExecutorRef::base {
       result.slices.push_back(std::move(part));
     }
     batch.reset();
-    promise_.deliver(std::move(result));
+    result_ = std::move(result);
+    caf::anon_send(ExecutorRef(this), prepare_atom::value);
   }
 
  protected:
   behavior_type make_behavior() override {
     set_default_handlers(*this, "held executor");
     return {
-        [](prepare_atom) { return BackendReport{}; },
+        [this](prepare_atom) {
+          promise_.deliver(std::move(result_));
+          return BackendReport{};
+        },
         [this](step_atom, StepBatch& next) {
           batch = std::move(next);
           promise_ = make_response_promise<StepResult>();
@@ -54,6 +59,7 @@ class HeldExecutor final : public ExecutorRef::base {
 
  private:
   caf::typed_response_promise<StepResult> promise_;
+  StepResult result_;
 };
 
 struct Heard {
@@ -264,9 +270,9 @@ TEST_CASE("after a fatal step nothing more is sent to the executor", "[actors]")
 
 TEST_CASE("a lost executor leaves the scheduler waiting for its supervisor", "[actors]") {
   Fixture f;
-  f.submit(10, 5);
   caf::anon_send_exit(f.executor_ref, Fixture::kKill);
   f.run();
+  f.submit(10, 5);
   CHECK(f.session(0).heard.empty());
   CHECK(actor_of<SchedulerActor>(f.scheduler_ref).state.stage == SchedulerStage::kBroken);
 }

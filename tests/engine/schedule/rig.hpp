@@ -74,6 +74,20 @@ class Rig {
     streams.at(id).removed = true;
   }
 
+  /// Asks for the waiting sequences; step() does it too. True when one was admitted.
+  bool admit() {
+    bool any = false;
+    std::vector<std::pair<SequenceId, KvAdmission>> answers;
+    for (const Scheduler::AdmissionWant& want : scheduler.admissions()) {
+      answers.emplace_back(want.sequence, kv.admit(want.sequence, want.tokens, want.salt));
+      any = any || answers.back().second.verdict == KvAdmission::Verdict::kAdmitted;
+      if (answers.back().second.verdict != KvAdmission::Verdict::kAdmitted) break;
+    }
+    for (const auto& [id, answer] : answers) scheduler.on_admission(id, answer);
+    check();
+    return any;
+  }
+
   /// One step. False when nothing could be done.
   bool step() {
     bool active = admit();
@@ -113,19 +127,6 @@ class Rig {
   }
 
  private:
-  bool admit() {
-    bool any = false;
-    std::vector<std::pair<SequenceId, KvAdmission>> answers;
-    for (const Scheduler::AdmissionWant& want : scheduler.admissions()) {
-      answers.emplace_back(want.sequence, kv.admit(want.sequence, want.tokens, want.salt));
-      any = any || answers.back().second.verdict == KvAdmission::Verdict::kAdmitted;
-      if (answers.back().second.verdict != KvAdmission::Verdict::kAdmitted) break;
-    }
-    for (const auto& [id, answer] : answers) scheduler.on_admission(id, answer);
-    check();
-    return any;
-  }
-
   std::vector<KvGrant> ask(const std::vector<KvWant>& wants, const std::vector<KvGrant>& before) {
     std::vector<KvGrant> grants;
     for (const KvWant& want : wants) {

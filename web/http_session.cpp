@@ -34,6 +34,7 @@ constexpr std::string_view kStreamPath = "/v1/stream";
 constexpr std::chrono::seconds kLingerTime{2};
 constexpr std::size_t kLingerBytes = 1 << 20;
 
+/// Takes the body away.
 HttpRequest to_plain(BeastRequest& request, Target target) {
   HttpRequest plain;
   plain.method = std::string(request.method_string());
@@ -107,7 +108,7 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
   void handle(BeastRequest request);
   HttpResponse answer(const HttpRequest& request, unsigned version);
   std::optional<HttpResponse> refusal(const HttpRequest& request, unsigned version);
-  void upgrade(BeastRequest request, const HttpRequest& plain);
+  void upgrade(const BeastRequest& request, const HttpRequest& plain);
   void respond(HttpResponse response, bool head_only, bool close);
   void on_write(error_code error, bool close);
   void do_linger();
@@ -171,11 +172,9 @@ void HttpSession::handle(BeastRequest request) {
     return;
   }
   const bool wants_upgrade = beast::websocket::is_upgrade(request);
-  BeastRequest copy;
-  if (wants_upgrade) copy = request;
   const HttpRequest plain = to_plain(request, std::move(*target));
   if (plain.path == kStreamPath && wants_upgrade && !refusal(plain, version)) {
-    upgrade(std::move(copy), plain);
+    upgrade(request, plain);
     return;
   }
   respond(answer(plain, version), head_only, !keep_alive);
@@ -223,7 +222,7 @@ bool offers(std::string_view list, std::string_view protocol) {
   return false;
 }
 
-void HttpSession::upgrade(BeastRequest request, const HttpRequest& plain) {
+void HttpSession::upgrade(const BeastRequest& request, const HttpRequest& plain) {
   const std::string_view protocols = plain.header("sec-websocket-protocol");
   if (!protocols.empty() && !offers(protocols, "sluice.v1")) {
     respond(error_response(400, "unknown_protocol",

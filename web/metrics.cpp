@@ -2,10 +2,18 @@
 
 #include <fmt/format.h>
 
+#include <array>
+#include <cstdint>
+#include <map>
 #include <string_view>
+#include <utility>
 
 namespace sluice::web {
 namespace {
+
+constexpr std::array kRules = {
+    StopRule::kMaxNewTokens, StopRule::kEndToken,  StopRule::kStopString,  StopRule::kLowConfidence,
+    StopRule::kRepetition,   StopRule::kTimeLimit, StopRule::kContextFull, StopRule::kCancelled};
 
 class Exposition {
  public:
@@ -86,7 +94,11 @@ void write_streams(Exposition& out, const EngineStats& stats) {
   out.gauge("sluice_sessions", "Streams that have not closed yet.", stats.sessions);
   out.counter("sluice_streams_started_total", "Streams started.", stats.streams_started);
   out.header("sluice_streams_finished_total", "Streams ended, by stop rule or error.", "counter");
-  for (const auto& [rule, count] : stats.streams_finished) {
+  // Every rule from the start, so that its first stream shows as a rise from 0.
+  std::map<std::string, std::uint64_t> finished = stats.streams_finished;
+  for (const StopRule rule : kRules) finished.try_emplace(std::string(name(rule)), 0);
+  finished.try_emplace("error", 0);
+  for (const auto& [rule, count] : finished) {
     out.sample("sluice_streams_finished_total", "rule", rule, count);
   }
   out.counter("sluice_executor_restarts_total", "Times the executor was started again.",

@@ -42,6 +42,7 @@ class WsSession final : public Connection,
   }
 
   ~WsSession() override {
+    detach_streams();  // usually done by disconnect()
     --context_->counters.connections;
     --context_->counters.websockets;
     context_->connections.remove(this);
@@ -85,6 +86,7 @@ class WsSession final : public Connection,
   void do_close();
   void drop(std::string_view why);
   void disconnect();
+  void detach_streams();
 
   template <class Function>
   void post(Function function) {
@@ -335,14 +337,18 @@ void WsSession::drop(std::string_view why) {
 /// operations still pending then complete and let the session go.
 void WsSession::disconnect() {
   state_ = State::kClosed;
-  for (const auto& [key, id] : ids_) context_->hub.detach(key);
-  ids_.clear();
-  keys_.clear();
+  detach_streams();
   queue_.clear();
   count_queued_bytes();
   stall_timer_.cancel();
   close_timer_.cancel();
   beast::get_lowest_layer(ws_).close();
+}
+
+void WsSession::detach_streams() {
+  for (const auto& [key, id] : ids_) context_->hub.detach(key);
+  ids_.clear();
+  keys_.clear();
 }
 
 }  // namespace

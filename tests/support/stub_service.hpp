@@ -100,13 +100,17 @@ class StubService final : public StreamService {
     const std::lock_guard lock(mutex_);
     return gone_;
   }
+  std::size_t paused() const {
+    const std::lock_guard lock(mutex_);
+    return static_cast<std::size_t>(std::count_if(
+        streams_.begin(), streams_.end(), [](const auto& entry) { return entry.second->paused; }));
+  }
   /// Token events emitted by all streams so far.
   std::uint64_t emitted() const {
     const std::lock_guard lock(mutex_);
     return emitted_;
   }
-  /// Waits until `condition` (called under the lock with the service) holds; false after 20 s,
-  /// which only a failing test reaches.
+  /// Waits until `condition` holds; false after 20 s, which only a failing test reaches.
   template <class Condition>
   bool wait_until(Condition condition) {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <boost/asio/connect.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -38,7 +39,7 @@ struct WsClient::Impl {
   asio::io_context io;
   websocket::stream<tcp::socket> ws{io};
   websocket::response_type response;
-  bool vanished = false;
+  std::atomic<int> pings{0};
 };
 
 WsClient::WsClient(std::uint16_t port, const UpgradeOptions& options)
@@ -54,6 +55,9 @@ WsClient::WsClient(std::uint16_t port, const UpgradeOptions& options)
     if (!options.origin.empty()) r.set("Origin", options.origin);
     if (!options.protocol.empty()) r.set("Sec-WebSocket-Protocol", options.protocol);
   }));
+  impl_->ws.control_callback([impl = impl_.get()](websocket::frame_type type, beast::string_view) {
+    if (type == websocket::frame_type::ping) ++impl->pings;
+  });
   const std::string host =
       options.host.empty() ? "127.0.0.1:" + std::to_string(port) : options.host;
   boost::system::error_code error;
@@ -93,6 +97,10 @@ std::optional<std::string> WsClient::receive() {
 
 int WsClient::close_code() const {
   return impl_->ws.reason().code;
+}
+
+int WsClient::pings() const {
+  return impl_->pings;
 }
 
 std::string WsClient::close_reason() const {

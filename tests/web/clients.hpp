@@ -35,6 +35,8 @@ class WsClient {
   std::optional<std::string> receive();
   /// After receive() gave nothing: the code of the close frame, 0 without one.
   int close_code() const;
+  /// Pings received so far; may be asked while another thread receives.
+  int pings() const;
   std::string close_reason() const;
   /// Closing handshake.
   void close();

@@ -3,9 +3,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { connected, lastAnswer, launchBrowser, openPage, say } from './support/browser.mjs';
+import { keepBusy } from './support/client.mjs';
 import { startServer, untilMetric, whyNot } from './support/real_server.mjs';
 
 const kStory = 'Tell me a story about a cat and a boat.';
+const kCompany = 32;  // streams beside the page's, where it is to be watched or interrupted
 
 test('the page talks to the real server', { skip: whyNot }, async (t) => {
   const server = await startServer();
@@ -39,8 +41,10 @@ test('the page talks to the real server', { skip: whyNot }, async (t) => {
         if (length !== window.lengths.at(-1)) window.lengths.push(length);
       }).observe(document.getElementById('conversation'), { childList: true, subtree: true, characterData: true });
     });
+    const rest = await keepBusy(server.url, kCompany);
     await say(page, kStory);
     await chip(page).waitFor();
+    await rest();
     const lengths = (await page.evaluate(() => window.lengths)).filter((length) => length > 0);
     assert.ok(lengths.length >= 5, `lengths seen: ${lengths}`);
     assert.deepEqual(lengths, lengths.toSorted((a, b) => a - b));
@@ -60,8 +64,10 @@ test('the page talks to the real server', { skip: whyNot }, async (t) => {
         document.getElementById('stop').click();
       }).observe(document.getElementById('conversation'), { childList: true, subtree: true });
     });
+    const rest = await keepBusy(server.url, kCompany);
     await say(page, kStory);
     await chip(page).waitFor();
+    await rest();
     assert.equal(await chip(page).textContent(), 'Stopped by you');
     assert.match(await lastAnswer(page).textContent(), /^Once/);
     await untilMetric(server, 'sluice_kv_blocks_used', 0);
@@ -94,9 +100,11 @@ test('the page talks to the real server', { skip: whyNot }, async (t) => {
 
   await t.test('a page that goes away leaves nothing behind', async () => {
     const page = await openGreedy();
+    const rest = await keepBusy(server.url, kCompany);
     await say(page, kStory);
     await lastAnswer(page).getByText('Once').waitFor();
     await page.context().close();
+    await rest();
     await untilMetric(server, 'sluice_kv_blocks_used', 0);
   });
 

@@ -165,13 +165,18 @@ test('a client killed before its first token', { skip: whyNot }, async (t) => {
   });
 
   await t.test('in prefill leaves no block', async () => {
-    const client = await Client.open(server.url);
-    const words = Math.floor(client.hello.context_length * 0.6);
-    const stream = client.generate({ prompt: 'frog '.repeat(words), ignore_eos: true });
-    while (!(await metric(server, 'sluice_kv_blocks_used') > 0)) assert.equal(stream.end, null);
-    assert.deepEqual(stream.tokens, [], 'killed before the first token');
-    client.kill();
-    await untilMetric(server, 'sluice_kv_blocks_used', 0);
-    await untilMetric(server, 'sluice_sessions', 0);
+    // Seen too late, when the first token is out, a try does not count.
+    let caught = 0;
+    for (let attempt = 0; attempt < 50 && caught < 3; attempt++) {
+      const client = await Client.open(server.url);
+      const words = Math.floor(client.hello.context_length * 0.6);
+      const stream = client.generate({ prompt: 'frog '.repeat(words), ignore_eos: true });
+      while (!(await metric(server, 'sluice_kv_blocks_used') > 0)) assert.equal(stream.end, null);
+      if (stream.tokens.length === 0) caught += 1;
+      client.kill();
+      await untilMetric(server, 'sluice_kv_blocks_used', 0);
+      await untilMetric(server, 'sluice_sessions', 0);
+    }
+    assert.equal(caught, 3);
   });
 });

@@ -1,7 +1,8 @@
-// Pictures of the page for the documentation, against the mock server:
+// Pictures of the page.
 //
-//   node screenshots.mjs [folder]     chat-light.png, chat-dark.png, chat-phone.png
-//   node screenshots.mjs --all folder every state, for looking at
+//   node screenshots.mjs [folder]       chat-light.png, chat-dark.png and chat-phone.png for the
+//                                       documentation: the real server (SLUICE_BIN, SLUICE_MODEL)
+//   node screenshots.mjs --all folder   every state, for looking at: the mock server
 //
 // The page uses the fonts of the machine; the pictures show the ones found here.
 
@@ -9,7 +10,9 @@ import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { connected, launchBrowser, openPage, say } from './support/browser.mjs';
+import { keepBusy } from './support/client.mjs';
 import { startMock } from './support/mock_server.mjs';
+import { startServer, whyNot } from './support/real_server.mjs';
 
 const kStory = `Once upon a time, there was a little cat named Tom who lived beside a wide, slow river. Every morning he sat on the bank and watched the boats go by.
 
@@ -22,7 +25,8 @@ const all = process.argv[2] === '--all';
 const folder = (all ? process.argv[3] : process.argv[2])
   ?? fileURLToPath(new URL('../../docs/images/', import.meta.url));
 
-const server = await startMock({ onGenerate: script });
+if (!all && whyNot) throw new Error(whyNot);
+const server = all ? await startMock({ onGenerate: script }) : await startServer();
 const browser = await launchBrowser();
 await mkdir(folder, { recursive: true });
 
@@ -52,9 +56,10 @@ async function script(stream) {
 async function shoot(name, options, steps) {
   const page = await openPage(browser, server.url, { deviceScaleFactor: 2, ...options });
   await connected(page);
-  await steps(page);
-  await page.waitForTimeout(700);
+  const shown = await steps(page);
+  if (all) await page.waitForTimeout(700);
   await page.screenshot({ path: join(folder, `${name}.png`) });
+  await shown?.();
   if (page.problems.length > 0) console.log(name, page.problems);
   await page.context().close();
 }
@@ -63,18 +68,31 @@ const finished = (page, n = 1) => page.locator('.chip').nth(n - 1).waitFor();
 const kDesk = { viewport: { width: 1180, height: 760 } };
 const kPhone = { viewport: { width: 390, height: 780 }, isMobile: true, hasTouch: true };
 
+/// One answer, and a second under way beside other streams, so that it is seen growing.
 async function conversation(page) {
+  const settings = { temperature: 0.6, top_p: 0.9, seed: 3 };
+  await page.evaluate((text) => localStorage.setItem('sluice.settings', text), JSON.stringify(settings));
+  await page.reload();
+  await connected(page);
   await say(page, 'Tell me a story about a cat and a boat.');
   await finished(page);
-  await say(page, 'What happened next?');
-  await page.locator('#conversation').getByText('both paws').waitFor();
+  const rest = await keepBusy(server.url, 60);
+  await say(page, 'Another one, please!');
+  await page.waitForFunction(() => document.querySelector('.last .text')?.textContent.length > 170);
+  return rest;
 }
 
-await shoot('chat-light', { ...kDesk, colorScheme: 'light' }, conversation);
-await shoot('chat-dark', { ...kDesk, colorScheme: 'dark' }, conversation);
-await shoot('chat-phone', kPhone, conversation);
-
-if (all) {
+if (!all) {
+  await shoot('chat-light', { ...kDesk, colorScheme: 'light' }, conversation);
+  await shoot('chat-dark', { ...kDesk, colorScheme: 'dark' }, conversation);
+  await shoot('chat-phone', kPhone, conversation);
+} else {
+  await shoot('flow', kDesk, async (page) => {
+    await say(page, 'Tell me a story about a cat and a boat.');
+    await finished(page);
+    await say(page, 'What happened next?');
+    await page.locator('#conversation').getByText('both paws').waitFor();
+  });
   for (const colorScheme of ['light', 'dark']) {
     await shoot(`empty-${colorScheme}`, { ...kDesk, colorScheme }, async () => {});
     await shoot(`settings-${colorScheme}`, { ...kDesk, colorScheme }, async (page) => {
@@ -126,4 +144,4 @@ if (all) {
 }
 
 await browser.close();
-await server.close();
+await (all ? server.close() : server.stop());

@@ -20,6 +20,10 @@ namespace sluice::kernels {
 inline constexpr std::size_t kWeightTile = 4;                  ///< weight rows of a tile
 inline constexpr std::size_t kDecodeBufferFloats = 64 * 1024;  ///< aim for the decoded block
 inline constexpr std::size_t kDecodeRowsMax = 32;
+inline constexpr int kPrefetchLevel =
+    2;  ///< into the second level cache: the first has few slots for misses
+inline constexpr std::size_t kPrefetchBytes =
+    16 * 1024;  ///< streamed weights are asked for so early
 
 /// Weight rows decoded at a time: a multiple of the tile.
 [[maybe_unused]] static constexpr std::size_t decode_block_rows(std::size_t cols) {
@@ -35,6 +39,7 @@ template <class S, class Load>
 struct PlainWeights {
   static constexpr std::size_t kBlock = S::kWidth;  ///< columns that share a scale
   struct Scale {};
+  static std::size_t offset(std::size_t k) { return k * Load::kBytes; }
   static Scale scale(const std::byte*, std::size_t) { return {}; }
   static typename S::Vec load(const std::byte* row, std::size_t k, Scale) {
     return Load::whole(row + k * Load::kBytes);
@@ -76,20 +81,24 @@ struct Q80Weights {
   static constexpr std::size_t kBlock = 32;
   static constexpr std::size_t kBlockBytes = 34;
   using Scale = typename S::Vec;
+  static std::size_t offset(std::size_t k) { return k / kBlock * kBlockBytes; }
   static Scale scale(const std::byte* row, std::size_t k) {
-    return S::broadcast_f16(row + k / kBlock * kBlockBytes);
+    return S::broadcast_f16(row + offset(k));
   }
   static typename S::Vec load(const std::byte* row, std::size_t k, Scale s) {
-    return S::mul(s, S::load_i8(row + k / kBlock * kBlockBytes + 2 + k % kBlock));
+    return S::mul(s, S::load_i8(row + offset(k) + 2 + k % kBlock));
   }
   static typename S::Vec load_n(const std::byte*, std::size_t, std::size_t) { return S::zero(); }
 };
 
 /// y[i][j] = x[i] . w[j] for X activation rows and kWeightTile weight rows; stores the first
-/// `valid` columns of the tile.
-template <class S, class W, std::size_t X>
-void dot_tile(const std::byte* const* w, const float* x, std::size_t x_stride, std::size_t cols,
-              float* y, std::size_t y_stride, std::size_t valid) {
+/// `valid` columns of the tile. `ahead` > 0 says that the weights are streamed from memory: the
+/// same columns of a later tile lie so many bytes on and are asked for in advance, since rows
+/// are too short for the processor to notice the pattern.
+template <class S, class W, std::size_t X, bool kStreamed>
+void dot_tile(const std::byte* const* w, [[maybe_unused]] std::size_t ahead, const float* x,
+              std::size_t x_stride, std::size_t cols, float* y, std::size_t y_stride,
+              std::size_t valid) {
   using Vec = typename S::Vec;
   Vec acc[X][kWeightTile];
   for (std::size_t i = 0; i < X; ++i)
@@ -99,7 +108,10 @@ void dot_tile(const std::byte* const* w, const float* x, std::size_t x_stride, s
   for (; k + W::kBlock <= cols; k += W::kBlock) {
     typename W::Scale scale[kWeightTile];
 #pragma GCC unroll 4
-    for (std::size_t j = 0; j < kWeightTile; ++j) scale[j] = W::scale(w[j], k);
+    for (std::size_t j = 0; j < kWeightTile; ++j) {
+      if constexpr (kStreamed) __builtin_prefetch(w[j] + W::offset(k) + ahead, 0, kPrefetchLevel);
+      scale[j] = W::scale(w[j], k);
+    }
 #pragma GCC unroll 4
     for (std::size_t v = 0; v < W::kBlock; v += S::kWidth) {
       Vec weights[kWeightTile];
@@ -130,14 +142,15 @@ void dot_tile(const std::byte* const* w, const float* x, std::size_t x_stride, s
 }
 
 /// All rows against up to kWeightTile weight rows, in tiles of S::kTileRows and smaller.
-template <class S, class W, std::size_t X>
-void dot_rows(const std::byte* const* w, const MatmulOperands& m, std::size_t cols, std::size_t row,
-              std::size_t end, std::size_t column, std::size_t valid) {
+template <class S, class W, std::size_t X, bool kStreamed>
+void dot_rows(const std::byte* const* w, std::size_t ahead, const MatmulOperands& m,
+              std::size_t cols, std::size_t row, std::size_t end, std::size_t column,
+              std::size_t valid) {
   for (; row + X <= end; row += X)
-    dot_tile<S, W, X>(w, m.x + row * m.x_stride, m.x_stride, cols, m.y + row * m.y_stride + column,
-                      m.y_stride, valid);
+    dot_tile<S, W, X, kStreamed>(w, ahead, m.x + row * m.x_stride, m.x_stride, cols,
+                                 m.y + row * m.y_stride + column, m.y_stride, valid);
   if constexpr (X > 1) {
-    if (row < end) dot_rows<S, W, X - 1>(w, m, cols, row, end, column, valid);
+    if (row < end) dot_rows<S, W, X - 1, kStreamed>(w, ahead, m, cols, row, end, column, valid);
   }
 }
 
@@ -154,10 +167,12 @@ std::size_t tile_rows(const std::byte* (&w)[N], const std::byte* data, std::size
 template <class S, class W>
 void matmul_direct(const WeightMatrix& matrix, const MatmulOperands& m, std::size_t begin,
                    std::size_t end) {
+  const std::size_t tile_bytes = kWeightTile * matrix.row_bytes;
+  const std::size_t ahead = (kPrefetchBytes + tile_bytes - 1) / tile_bytes * tile_bytes;
   const std::byte* w[kWeightTile];
   for (std::size_t row = begin; row < end; row += kWeightTile) {
     const std::size_t valid = tile_rows<S>(w, matrix.data, matrix.row_bytes, row, end);
-    dot_rows<S, W, S::kTileRows>(w, m, matrix.cols, 0, m.rows, row, valid);
+    dot_rows<S, W, S::kTileRows, true>(w, ahead, m, matrix.cols, 0, m.rows, row, valid);
   }
 }
 
@@ -188,7 +203,8 @@ void matmul_decoded(const WeightMatrix& matrix, const MatmulOperands& m, std::si
       for (std::size_t j = 0; j < count; j += kWeightTile) {
         const std::byte* w[kWeightTile];
         const std::size_t valid = tile_rows<S>(w, decoded, matrix.cols * sizeof(float), j, count);
-        dot_rows<S, F32Weights<S>, S::kTileRows>(w, m, matrix.cols, row, row_end, first + j, valid);
+        dot_rows<S, F32Weights<S>, S::kTileRows, false>(w, 0, m, matrix.cols, row, row_end,
+                                                        first + j, valid);
       }
     }
   }

@@ -72,3 +72,43 @@ TEST_CASE("the intact control files give their logits") {
     CHECK(max_difference(got, reference.logits(c, "logits")) < c.tolerance.at("logits"));
   }
 }
+
+TEST_CASE("biases and head norms and the pairing of halves give the reference logits") {
+  // Two architectures of the same graph, described by hand.
+  for (const char* name : {"qwen2", "qwen3"}) {
+    const auto dir = shared_dir(std::string("reference/models/") + name);
+    if (!dir) return;
+    const auto source = open_model(*dir / "model.gguf");
+    const auto number = [&](const std::string& key) {
+      return static_cast<std::int32_t>(source->require_int(name + ("." + key)));
+    };
+    ModelConfig config;
+    config.architecture = name;
+    config.num_layers = number("block_count");
+    config.hidden_size = number("embedding_length");
+    config.num_heads = number("attention.head_count");
+    config.num_kv_heads = number("attention.head_count_kv");
+    const auto key_length = source->get_int(std::string(name) + ".attention.key_length");
+    config.head_dim = key_length ? static_cast<std::int32_t>(*key_length)
+                                 : config.hidden_size / config.num_heads;
+    config.ffn_size = number("feed_forward_length");
+    config.vocab_size = 331;
+    config.norm_epsilon = static_cast<float>(
+        source->require_float(std::string(name) + ".attention.layer_norm_rms_epsilon"));
+    config.rope_base =
+        static_cast<float>(source->require_float(std::string(name) + ".rope.freq_base"));
+    config.rope_dims = config.head_dim;
+    config.rope_layout = RopeLayout::kHalves;
+    config.tied_embeddings = source->find_tensor("output.weight") == nullptr;
+    const ReferenceCases reference(*dir / "cases.json");
+    CpuRig rig(source, config, f32_kv());
+    for (const ReferenceCase& c : reference.cases()) {
+      if (c.kv != "f32") continue;
+      CAPTURE(name, c.id);
+      const std::vector<float> got =
+          pick_rows(rig.logits(c.tokens, 512), reference.vocab_size(), c.positions);
+      CHECK(max_difference(got, reference.logits(c, "logits")) < c.tolerance.at("logits"));
+      CHECK(rig.greedy(c.tokens, c.greedy.size()) == c.greedy);
+    }
+  }
+}

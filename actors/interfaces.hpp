@@ -19,8 +19,8 @@
 // Ordering that the code relies on: messages of one priority from one actor to another arrive in
 // the order they were sent. So a sequence's release follows its admission, a removal follows its
 // submission, and both stay at normal priority; only what comes from outside to end something
-// (cancel, gone, exit) overtakes. Publications carry the epoch of their scheduler, because
-// messages of a dead one may arrive after its successor has been announced.
+// (cancel, gone, exit) overtakes. Publications carry the epoch of their scheduler, so that nothing
+// a dead one said is taken for its successor's word.
 //
 // All payloads stay in this process; big ones are moved, never copied.
 #pragma once

@@ -277,6 +277,24 @@ TEST_CASE("a lost executor leaves the scheduler waiting for its supervisor", "[a
   CHECK(actor_of<SchedulerActor>(f.scheduler_ref).state.stage == SchedulerStage::kBroken);
 }
 
+TEST_CASE("the KV manager frees a dead session without being told", "[actors]") {
+  Fixture f;
+  const SessionRef session = f.system().spawn<SilentSession>();
+  AdmitRequest admit;
+  admit.entries.push_back(
+      {.sequence = 4, .tokens = std::vector<TokenId>(20, 1), .salt = {}, .session = session});
+  caf::anon_send(f.kv, admit_atom::value, std::move(admit));
+  ReserveRequest reserve;
+  reserve.wants = {{4, 20}};
+  caf::anon_send(f.kv, reserve_atom::value, std::move(reserve));
+  f.run();
+  CHECK(f.board->read().kv.used == 5);
+  caf::anon_send_exit(session, Fixture::kKill);
+  f.run();
+  CHECK(f.board->read().kv.used == 0);
+  CHECK(f.board->read().kv.sequences == 0);
+}
+
 TEST_CASE("a reset forgets sequences and the sessions behind them", "[actors]") {
   Fixture f;
   f.submit(10, 5);

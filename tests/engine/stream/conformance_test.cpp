@@ -21,9 +21,10 @@ struct Case {
 
 Case random_case(RandomText& random) {
   Case c;
+  random.set_narrow(random.chance(2));
   const bool scopes = random.chance(3);
   c.tokens = random.split(random.bytes(random.below(16)), 1 + random.below(5));
-  c.options.stop.stop_strings = random.stop_strings(random.chance(20) ? 64 : 5, scopes);
+  c.options.stop.stop_strings = random.stop_strings(random.chance(20) ? 32 : 5, scopes);
   if (scopes) {
     c.options.reasoning = ReasoningMarkers{random.text(1 + random.below(2)),
                                            random.text(1 + random.below(2)), random.chance(2)};

@@ -19,8 +19,13 @@ class RandomText {
   std::size_t below(std::size_t limit) { return static_cast<std::size_t>(engine_() % limit); }
   bool chance(std::size_t one_in) { return below(one_in) == 0; }
 
+  /// From now on only two letters and the line feed: words that overlap in every way.
+  void set_narrow(bool narrow) { narrow_ = narrow; }
+
   /// A few letters, white space of several lengths, code points that share lead bytes.
   const std::string& code_point() {
+    static const std::vector<std::string> few = {"a", "b", "a", "b", "\n"};
+    if (narrow_) return few[below(few.size())];
     static const std::vector<std::string> all = {
         "a",      "a",      "a",      "b",      "b",      "\n",         "\n",         " ",
         "\u00E9", "\u00EA", "\u3000", "\u00A0", "\u2028", "\U0001F600", "\U0001F601", "\uFFFD"};
@@ -48,15 +53,15 @@ class RandomText {
   }
 
   std::vector<StopString> stop_strings(std::size_t most, bool scopes) {
-    std::vector<StopString> strings(below(most + 1));
+    std::vector<StopString> strings(below((narrow_ ? 2 : 1) * most + 1));
     for (StopString& string : strings) {
-      string.text = text(1 + below(chance(3) ? 6 : 3));
+      string.text = narrow_ ? text(2 + below(5)) : text(1 + below(chance(3) ? 6 : 3));
       string.boundary = static_cast<StopBoundary>(below(3));
       if (scopes) string.scope = static_cast<StopScope>(below(3));
       string.include = chance(4);
     }
     // One a part of another is what overlaps are made of.
-    if (strings.size() >= 2 && chance(2)) strings[1].text += strings[0].text;
+    if (strings.size() >= 2 && !narrow_ && chance(2)) strings[1].text += strings[0].text;
     return strings;
   }
 
@@ -73,6 +78,7 @@ class RandomText {
 
  private:
   std::mt19937_64 engine_;
+  bool narrow_ = false;
 };
 
 }  // namespace sluice::test

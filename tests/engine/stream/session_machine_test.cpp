@@ -107,6 +107,16 @@ TEST_CASE("a token held back is granted again at once and costs nothing when sho
   CHECK(s.last_credit == 1);
 }
 
+TEST_CASE("of a burst only the tokens in the event wait for its delivery") {
+  SessionFixture s(config_with({.stop_strings = {{"\n\n"}}}), words());
+  s.start();
+  s.tokens({0, 1, 2});  // "ab" is shown, the line feed held back
+  CHECK(s.last_credit == 1);
+  CHECK(s.with_scheduler == 2);
+  s.deliver_all();
+  CHECK(s.last_credit == 2);
+}
+
 TEST_CASE("pause withholds credit and resume returns it") {
   SessionFixture s(config_with(), words());
   s.start();

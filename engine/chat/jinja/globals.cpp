@@ -95,7 +95,8 @@ Value make_dict(Interpreter& interpreter, const Arguments& arguments) {
 
 Value make_namespace(Interpreter& interpreter, const Arguments& arguments) {
   auto object = std::make_shared<Namespace>();
-  for (const auto& [key, value] : entries_from(interpreter, arguments).entries()) {
+  const Dict attributes = entries_from(interpreter, arguments);
+  for (const auto& [key, value] : attributes.entries()) {
     if (key.is_text()) object->set(key.bytes(), value);
   }
   interpreter.budget().allocate(sizeof(Namespace));

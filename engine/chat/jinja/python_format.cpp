@@ -110,7 +110,7 @@ std::string format_real(double number) {
   if (std::isnan(number)) return "nan";
   if (std::isinf(number)) return number < 0 ? "-inf" : "inf";
   char buffer[64];
-  const auto end =
+  const char* const end =
       std::to_chars(buffer, buffer + sizeof buffer, number, std::chars_format::scientific).ptr;
   const std::string_view scientific(buffer, static_cast<std::size_t>(end - buffer));
   const std::size_t mark = scientific.find('e');
@@ -119,7 +119,9 @@ std::string format_real(double number) {
   for (const char c : scientific.substr(0, mark)) {
     if (c >= '0' && c <= '9') digits += c;
   }
-  const int exponent = std::atoi(scientific.data() + mark + 1);
+  int exponent = 0;
+  const std::size_t sign_length = scientific[mark + 1] == '+' ? 1 : 0;  // from_chars knows no "+"
+  std::from_chars(scientific.data() + mark + 1 + sign_length, end, exponent);
   // Python writes an exponent below 1e-4 and from 1e16 on.
   if (exponent < -4 || exponent >= 16) {
     std::string out = sign + digits.substr(0, 1);

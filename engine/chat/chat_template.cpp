@@ -1,6 +1,7 @@
 #include "engine/chat/chat_template.hpp"
 
 #include "engine/chat/chatml_template.hpp"
+#include "engine/chat/jinja_chat_template.hpp"
 #include "engine/chat/plain_template.hpp"
 
 namespace sluice {
@@ -19,17 +20,19 @@ bool has_chatml_marks(const Tokenizer& tokenizer) {
 std::shared_ptr<const ChatTemplate> make_chat_template(const ModelSource& source,
                                                        const Tokenizer& tokenizer) {
   const std::string* own = source.get_string("tokenizer.chat_template");
-  if (own != nullptr && is_chatml(*own)) {
-    return std::make_shared<ChatmlTemplate>(
-        has_chatml_marks(tokenizer)
-            ? "from the model's template"
-            : "from the model's template; its marks are no tokens, so turns may not end");
+  if (own == nullptr) {
+    if (has_chatml_marks(tokenizer)) {
+      return std::make_shared<ChatmlTemplate>("from the marks in the model's vocabulary");
+    }
+    return std::make_shared<PlainTemplate>("the model has no chat template");
   }
-  if (own == nullptr && has_chatml_marks(tokenizer)) {
-    return std::make_shared<ChatmlTemplate>("from the marks in the model's vocabulary");
+  try {
+    return std::make_shared<JinjaChatTemplate>(*own, source, tokenizer);
+  } catch (const jinja::TemplateError& error) {
+    const std::string reason = std::string("the model's own template is broken: ") + error.what();
+    if (is_chatml(*own)) return std::make_shared<ChatmlTemplate>(reason);
+    return std::make_shared<PlainTemplate>(reason);
   }
-  return std::make_shared<PlainTemplate>(own == nullptr ? "the model has no chat template"
-                                                        : "the model's own template is not ChatML");
 }
 
 }  // namespace sluice

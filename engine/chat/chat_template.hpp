@@ -40,8 +40,9 @@ class ChatTemplate {
   virtual std::string description() const = 0;
 };
 
-/// Picks the template for a model: ChatML when the model's own template is ChatML or the
-/// vocabulary has its marks; otherwise a plain fallback, which its description states.
+/// Picks the template for a model: its own, rendered as Jinja; without one, ChatML when the
+/// vocabulary has its marks, otherwise a plain fallback. When the model's own template is broken,
+/// the description says so and why.
 std::shared_ptr<const ChatTemplate> make_chat_template(const ModelSource& source,
                                                        const Tokenizer& tokenizer);
 

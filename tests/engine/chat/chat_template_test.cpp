@@ -42,17 +42,24 @@ Model make_model(const std::string& chat_template, bool with_marks = true) {
   return {source, tokenizer};
 }
 
-const std::string kChatml = "{{'<|im_start|>' + role + content + '<|im_end|>'}}";
+const std::string kChatml =
+    "{% for m in messages %}{{'<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>\\n'}}"
+    "{% endfor %}{% if add_generation_prompt %}{{'<|im_start|>assistant\\n'}}{% endif %}";
 
 TEST_CASE("the template is chosen by what the model has") {
   const auto description = [](const Model& model) {
     return make_chat_template(*model.source, *model.tokenizer)->description();
   };
-  CHECK(description(make_model(kChatml)) == "ChatML (from the model's template)");
-  CHECK_THAT(description(make_model(kChatml, false)), Contains("ChatML") && Contains("no tokens"));
+  CHECK(description(make_model(kChatml)) ==
+        "Jinja (the model's own template; turns end with <|im_end|>)");
+  CHECK_THAT(description(make_model(kChatml, false)),
+             Contains("Jinja") && Contains("no special token ends"));
   CHECK_THAT(description(make_model("")), Contains("ChatML") && Contains("vocabulary"));
   CHECK_THAT(description(make_model("", false)), Contains("plain text") && Contains("no chat"));
-  CHECK_THAT(description(make_model("[INST]")), Contains("plain text") && Contains("not ChatML"));
+  CHECK_THAT(description(make_model("a\n{% for %}")),
+             Contains("plain text") && Contains("line 2") && Contains("'end of statement block'"));
+  CHECK_THAT(description(make_model(kChatml + "{% if %}")),
+             Contains("ChatML") && Contains("broken"));
 }
 
 TEST_CASE("ChatML text and literal ranges") {

@@ -13,6 +13,7 @@
 #include "engine/tokenizer/byte_alphabet.hpp"
 #include "engine/tokenizer/byte_pair_merger.hpp"
 #include "engine/tokenizer/merge_table.hpp"
+#include "engine/tokenizer/nfc.hpp"
 #include "engine/tokenizer/pre_tokenizer.hpp"
 #include "engine/tokenizer/vocabulary_tokenizer.hpp"
 
@@ -61,34 +62,60 @@ class SymbolTable {
   std::unordered_map<std::string_view, SymbolId> ids_;  // views of the vocabulary and of extra_
 };
 
+/// Replaces the texts of normal tokens by their bytes; returns the texts of control tokens.
+std::unordered_set<std::string> decode_texts(Vocabulary& vocabulary) {
+  std::unordered_set<std::string> control_texts;
+  for (VocabularyEntry& entry : vocabulary.entries) {
+    if (entry.kind == TokenKind::kNormal || entry.kind == TokenKind::kUnused) {
+      auto bytes = bytes_from_alphabet(entry.text);
+      if (bytes) {
+        entry.text = std::move(*bytes);
+      } else {
+        entry.kind = TokenKind::kUnused;  // text outside the alphabet can't come from merges
+      }
+    } else if (entry.kind != TokenKind::kUserDefined) {
+      control_texts.insert(entry.text);
+    }
+  }
+  return control_texts;
+}
+
 class BpeTokenizer final : public VocabularyTokenizer {
  public:
-  BpeTokenizer(Vocabulary vocabulary, const std::vector<std::string>& merges,
-               const PreTokenizerRules& rules, std::string_view pre_tokenizer_name,
+  /// `never_made` are texts of control tokens; no merge leads to one.
+  BpeTokenizer(Vocabulary vocabulary, const BpeRules& rules,
                const std::unordered_set<std::string>& never_made)
       : VocabularyTokenizer(std::move(vocabulary)),
         symbols_(this->vocabulary()),
-        merges_(merges.size()),
-        pre_tokenizer_(rules),
+        merges_(rules.merges.size()),
+        pre_tokenizer_(rules.patterns),
         ignore_merges_(rules.ignore_merges),
-        pre_tokenizer_name_(pre_tokenizer_name) {
+        normalize_nfc_(rules.normalize_nfc),
+        splitting_(rules.splitting) {
     for (std::size_t byte = 0; byte < byte_symbols_.size(); ++byte) {
       byte_symbols_[byte] = symbols_.intern(std::string(1, static_cast<char>(byte)));
     }
-    for (std::size_t rank = 0; rank < merges.size(); ++rank) {
-      add_merge(merges[rank], static_cast<std::int32_t>(rank), never_made);
-    }
+    std::int32_t rank = 0;
+    for (const auto& [left, right] : rules.merges) add_merge(left, right, rank++, never_made);
   }
 
   std::string description() const override {
-    return fmt::format("byte-level BPE, {} splitting, {} tokens", pre_tokenizer_name_,
-                       vocab_size());
+    return fmt::format("byte-level BPE, {} splitting, {} tokens", splitting_, vocab_size());
   }
 
  protected:
   bool adds_space_prefix() const override { return false; }
 
   void encode_plain(std::string_view text, std::vector<TokenId>& out) const override {
+    if (normalize_nfc_ && may_need_nfc(text)) {
+      encode_normalized(normalize_nfc(text), out);
+    } else {
+      encode_normalized(text, out);
+    }
+  }
+
+ private:
+  void encode_normalized(std::string_view text, std::vector<TokenId>& out) const {
     std::vector<std::string_view> pieces;
     pre_tokenizer_.split(text, pieces);
     BytePairMerger merger(merges_);
@@ -106,18 +133,15 @@ class BpeTokenizer final : public VocabularyTokenizer {
     }
   }
 
- private:
-  /// A merge reads "left right" in the byte alphabet. `never_made` are texts of control tokens.
-  void add_merge(const std::string& merge, std::int32_t rank,
+  void add_merge(const std::string& left, const std::string& right, std::int32_t rank,
                  const std::unordered_set<std::string>& never_made) {
-    const std::size_t space = merge.find(' ', 1);
-    if (space == std::string::npos) return;
-    const auto left = bytes_from_alphabet(std::string_view(merge).substr(0, space));
-    const auto right = bytes_from_alphabet(std::string_view(merge).substr(space + 1));
-    if (!left || !right || left->empty() || right->empty()) return;  // no byte can lead there
-    if (never_made.contains(*left + *right)) return;
-    merges_.add(symbols_.intern(*left), symbols_.intern(*right),
-                {rank, symbols_.intern(*left + *right)});
+    if (never_made.contains(left + right)) return;
+    const auto left_bytes = bytes_from_alphabet(left);
+    const auto right_bytes = bytes_from_alphabet(right);
+    if (!left_bytes || !right_bytes || left.empty() || right.empty())
+      return;  // no byte leads there
+    merges_.add(symbols_.intern(*left_bytes), symbols_.intern(*right_bytes),
+                {rank, symbols_.intern(*left_bytes + *right_bytes)});
   }
 
   /// A symbol without a token falls apart into bytes; a byte without a token becomes the
@@ -141,7 +165,8 @@ class BpeTokenizer final : public VocabularyTokenizer {
   MergeTable merges_;
   PreTokenizer pre_tokenizer_;
   bool ignore_merges_;
-  std::string pre_tokenizer_name_;
+  bool normalize_nfc_;
+  std::string splitting_;
   std::array<SymbolId, 256> byte_symbols_{};
 };
 
@@ -154,41 +179,49 @@ const PreTokenizerRules& choose_rules(const ModelSource& source, const std::stri
                           source.path().string(), quote_text(name), known_pre_tokenizers()));
 }
 
-/// Replaces the texts of normal tokens by their bytes; returns the texts of control tokens.
-std::unordered_set<std::string> decode_texts(Vocabulary& vocabulary) {
-  std::unordered_set<std::string> control_texts;
-  for (VocabularyEntry& entry : vocabulary.entries) {
-    if (entry.kind == TokenKind::kNormal || entry.kind == TokenKind::kUnused) {
-      auto bytes = bytes_from_alphabet(entry.text);
-      if (bytes) {
-        entry.text = std::move(*bytes);
-      } else {
-        entry.kind = TokenKind::kUnused;  // text outside the alphabet can't come from merges
-      }
-    } else if (entry.kind != TokenKind::kUserDefined) {
-      control_texts.insert(entry.text);
-    }
-  }
-  return control_texts;
-}
-
-}  // namespace
-
-std::shared_ptr<const Tokenizer> make_bpe_tokenizer(const ModelSource& source) {
-  // Files from before the key existed were made for the default rules.
-  const std::string* pre = source.get_string("tokenizer.ggml.pre");
-  const std::string name = pre == nullptr ? "default" : *pre;
-  const PreTokenizerRules& rules = choose_rules(source, name);
-  Vocabulary vocabulary = read_vocabulary(source, rules.default_add_bos);
-  const std::vector<std::string>* merges = source.get_strings("tokenizer.ggml.merges");
-  if (merges == nullptr) {
+/// A merge reads "left right"; neither part contains a space.
+std::vector<std::pair<std::string, std::string>> read_merges(const ModelSource& source) {
+  const std::vector<std::string>* texts = source.get_strings("tokenizer.ggml.merges");
+  if (texts == nullptr) {
     throw Error(ErrorCode::kCorrupt,
                 fmt::format("{} has no merges (tokenizer.ggml.merges); text can't be encoded, so "
                             "use a file that contains them.",
                             source.path().string()));
   }
+  std::vector<std::pair<std::string, std::string>> merges;
+  merges.reserve(texts->size());
+  for (const std::string& text : *texts) {
+    const std::size_t space = text.find(' ', 1);
+    if (space == std::string::npos) {
+      throw Error(ErrorCode::kCorrupt,
+                  fmt::format("{}: merge {} is {} instead of two parts with a space between; the "
+                              "file is damaged or was written by a faulty converter.",
+                              source.path().string(), merges.size(), quote_text(text)));
+    }
+    merges.emplace_back(text.substr(0, space), text.substr(space + 1));
+  }
+  return merges;
+}
+
+}  // namespace
+
+std::shared_ptr<const Tokenizer> make_bpe_tokenizer(Vocabulary vocabulary, const BpeRules& rules) {
   const std::unordered_set<std::string> control_texts = decode_texts(vocabulary);
-  return std::make_shared<BpeTokenizer>(std::move(vocabulary), *merges, rules, name, control_texts);
+  return std::make_shared<BpeTokenizer>(std::move(vocabulary), rules, control_texts);
+}
+
+std::shared_ptr<const Tokenizer> make_bpe_tokenizer(const ModelSource& source) {
+  // Files from before the key existed were made for the default rules.
+  const std::string* pre = source.get_string("tokenizer.ggml.pre");
+  const std::string name = pre == nullptr ? "default" : *pre;
+  const PreTokenizerRules& named = choose_rules(source, name);
+  Vocabulary vocabulary = read_vocabulary(source, named.default_add_bos);
+  const BpeRules rules = {.merges = read_merges(source),
+                          .patterns = {named.patterns.begin(), named.patterns.end()},
+                          .ignore_merges = named.ignore_merges,
+                          .normalize_nfc = named.normalize_nfc,
+                          .splitting = name};
+  return make_bpe_tokenizer(std::move(vocabulary), rules);
 }
 
 }  // namespace sluice

@@ -42,9 +42,9 @@ std::size_t well_formed_prefix(std::string_view text) {
 
 }  // namespace
 
-PreTokenizer::PreTokenizer(const PreTokenizerRules& rules) {
-  patterns_.reserve(rules.patterns.size());
-  for (const std::string_view pattern : rules.patterns) patterns_.emplace_back(pattern);
+PreTokenizer::PreTokenizer(std::span<const std::string_view> patterns) {
+  patterns_.reserve(patterns.size());
+  for (const std::string_view pattern : patterns) patterns_.emplace_back(pattern);
 }
 
 void PreTokenizer::split(std::string_view text, std::vector<std::string_view>& pieces) const {

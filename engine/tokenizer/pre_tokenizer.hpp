@@ -16,6 +16,7 @@ struct PreTokenizerRules {
   std::span<const std::string_view> patterns;  ///< applied one after the other
   bool ignore_merges = false;    ///< a piece that is a token is taken whole, without merging
   bool default_add_bos = false;  ///< put the start token first when the model does not say
+  bool normalize_nfc = false;    ///< text is brought to Unicode form C first
 };
 
 /// Rules by name; null for an unknown name.
@@ -27,7 +28,8 @@ std::string known_pre_tokenizers();
 /// Compiled rules. Immutable; safe to use from any thread.
 class PreTokenizer {
  public:
-  explicit PreTokenizer(const PreTokenizerRules& rules);
+  /// Throws Error(kInternal) for a faulty pattern.
+  explicit PreTokenizer(std::span<const std::string_view> patterns);
 
   /// Appends to `pieces` consecutive views that cover `text` exactly. Each pattern cuts every
   /// piece that the patterns before it left into its matches and what lies between them. Bytes

@@ -122,8 +122,9 @@ constexpr std::array kLlama3Names = {Name("llama-bpe"), Name("llama3"),    Name(
                                      Name("midm-2.0"),  Name("lfm2")};
 constexpr std::array kLlama3MergedNames = {Name("dbrx"), Name("smaug-bpe"), Name("glm4"),
                                            Name("chatglm-bpe")};
-constexpr std::array kQwen2Names = {Name("qwen2"),     Name("deepseek-r1-qwen"), Name("megrez"),
-                                    Name("stablelm2"), Name("hunyuan"),          Name("grok-2")};
+constexpr std::array kQwen2Names = {Name("qwen2"), Name("deepseek-r1-qwen")};
+constexpr std::array kLikeQwen2Names = {Name("megrez"), Name("stablelm2"), Name("hunyuan"),
+                                        Name("grok-2")};
 constexpr std::array kQwen35Names = {Name("qwen35")};
 constexpr std::array kDigitNames = {Name("starcoder"), Name("refact"),    Name("command-r"),
                                     Name("smollm"),    Name("codeshell"), Name("exaone"),
@@ -147,8 +148,9 @@ constexpr PreTokenizerRules kRules[] = {
     {kGpt2Names, kGpt2Patterns},
     {kLlama3Names, kLlama3Patterns, true, true},
     {kLlama3MergedNames, kLlama3Patterns},
-    {kQwen2Names, kQwen2Patterns},
-    {kQwen35Names, kQwen35Patterns},
+    {kQwen2Names, kQwen2Patterns, false, false, true},
+    {kLikeQwen2Names, kQwen2Patterns},
+    {kQwen35Names, kQwen35Patterns, false, false, true},
     {kDigitNames, kDigitPatterns},
     {kFalconNames, kFalconPatterns},
     {kDeepseekLlmNames, kDeepseekLlmPatterns},

@@ -26,7 +26,7 @@ std::string expand_white_space(std::string_view pattern) {
       const char escaped = pattern[++i];
       if (escaped == 's') {
         out += in_brackets ? std::string(kWhiteSpace) : fmt::format("[{}]", kWhiteSpace);
-      } else if (escaped == 'S') {
+      } else if (escaped == 'S' && !in_brackets) {
         out += fmt::format("[^{}]", kWhiteSpace);
       } else {
         out += c;

@@ -34,8 +34,8 @@ class Regex {
   };
 
   /// `\s` and `\S` mean Unicode's White_Space here, as in the tokenizers that these patterns come
-  /// from. (PCRE2's own `\s` also has U+180E, which left that set in Unicode 6.3.) `\S` can't be
-  /// used inside brackets. Throws Error(kInternal) for a faulty pattern.
+  /// from. (PCRE2's own `\s` also has U+180E, which left that set in Unicode 6.3, and so does `\S`
+  /// inside brackets.) Throws Error(kInternal) for a faulty pattern.
   explicit Regex(std::string_view pattern);
   ~Regex();
   Regex(Regex&& other) noexcept;

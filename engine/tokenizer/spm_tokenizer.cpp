@@ -6,54 +6,17 @@
 #include <array>
 #include <cmath>
 #include <limits>
-#include <optional>
 #include <queue>
 #include <unordered_map>
 #include <utility>
 
 #include "engine/base/error.hpp"
+#include "engine/tokenizer/space_mark.hpp"
 #include "engine/tokenizer/utf8.hpp"
 #include "engine/tokenizer/vocabulary_tokenizer.hpp"
 
 namespace sluice {
 namespace {
-
-/// U+2581, which stands for a space inside vocabularies.
-constexpr std::string_view kSpaceMark = "\xE2\x96\x81";
-
-std::string with_spaces(std::string_view text) {
-  std::string out;
-  out.reserve(text.size());
-  for (std::size_t i = 0; i < text.size();) {
-    if (text.substr(i).starts_with(kSpaceMark)) {
-      out += ' ';
-      i += kSpaceMark.size();
-    } else {
-      out += text[i++];
-    }
-  }
-  return out;
-}
-
-/// The byte of a token written as "<0xNN>".
-std::optional<unsigned char> byte_of(std::string_view text) {
-  if (text.size() != 6 || !text.starts_with("<0x") || text[5] != '>') return std::nullopt;
-  unsigned value = 0;
-  for (const char c : text.substr(3, 2)) {
-    unsigned digit = 0;
-    if (c >= '0' && c <= '9') {
-      digit = static_cast<unsigned>(c - '0');
-    } else if (c >= 'A' && c <= 'F') {
-      digit = static_cast<unsigned>(c - 'A') + 10;
-    } else if (c >= 'a' && c <= 'f') {
-      digit = static_cast<unsigned>(c - 'a') + 10;
-    } else {
-      return std::nullopt;
-    }
-    value = value * 16 + digit;
-  }
-  return static_cast<unsigned char>(value);
-}
 
 /// A candidate merge of the symbols at two neighbouring positions.
 struct Candidate {
@@ -108,7 +71,7 @@ class SpmTokenizer final : public VocabularyTokenizer {
 
   void encode_plain(std::string_view plain, std::vector<TokenId>& out) const override {
     std::string text = add_space_prefix_ ? " " : "";
-    text += with_spaces(plain);
+    text += marks_to_spaces(plain);
     for (const Symbol& symbol : merge(text)) {
       if (symbol.size != 0)
         append_piece(std::string_view(text).substr(symbol.begin, symbol.size), out);
@@ -208,12 +171,12 @@ std::shared_ptr<const Tokenizer> make_spm_tokenizer(const ModelSource& source) {
   for (std::size_t i = 0; i < vocabulary.entries.size(); ++i) {
     VocabularyEntry& entry = vocabulary.entries[i];
     if (entry.kind == TokenKind::kByte) {
-      const auto byte = byte_of(entry.text);
+      const auto byte = byte_of_token(entry.text);
       if (!byte) continue;
       byte_tokens[*byte] = static_cast<TokenId>(i);
       entry.text = std::string(1, static_cast<char>(*byte));
     } else if (entry.kind == TokenKind::kNormal || entry.kind == TokenKind::kUnused) {
-      entry.text = with_spaces(entry.text);
+      entry.text = marks_to_spaces(entry.text);
     }
   }
   const bool add_space_prefix = source.get_bool("tokenizer.ggml.add_space_prefix").value_or(true);

@@ -96,12 +96,22 @@ bool is_turn_end(const VocabularyEntry& entry) {
          (entry.kind == TokenKind::kUserDefined && entry.text != "</s>");
 }
 
-std::vector<TokenId> collect_end_tokens(const ModelSource& source, const Vocabulary& vocabulary) {
-  std::vector<TokenId> ends;
-  for (const char* name : {"eos_token_id", "eot_token_id", "eom_token_id"}) {
-    const TokenId id = read_id(source, name, vocabulary);
-    if (id >= 0) ends.push_back(id);
+/// Added words and marks are found in text by the texts they have in the file.
+std::vector<AddedToken> collect_added(const Vocabulary& vocabulary) {
+  std::vector<AddedToken> added;
+  for (std::size_t i = 0; i < vocabulary.entries.size(); ++i) {
+    const VocabularyEntry& entry = vocabulary.entries[i];
+    const bool hidden = is_hidden(entry.kind);
+    if (entry.text.empty() || (!hidden && entry.kind != TokenKind::kUserDefined)) continue;
+    added.push_back({entry.text, static_cast<TokenId>(i), hidden});
   }
+  return added;
+}
+
+}  // namespace
+
+void add_known_turn_ends(Vocabulary& vocabulary) {
+  std::vector<TokenId>& ends = vocabulary.end_tokens;
   TokenId end = -1;
   bool has_return = false;
   bool has_call = false;
@@ -118,20 +128,24 @@ std::vector<TokenId> collect_end_tokens(const ModelSource& source, const Vocabul
   if (has_return && has_call) std::erase(ends, end);
   std::sort(ends.begin(), ends.end());
   ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
-  return ends;
 }
-
-}  // namespace
 
 Vocabulary read_vocabulary(const ModelSource& source, bool default_add_bos) {
   Vocabulary vocabulary;
   vocabulary.entries = read_entries(source);
+  vocabulary.added = collect_added(vocabulary);
   vocabulary.bos = read_id(source, "bos_token_id", vocabulary);
-  vocabulary.eos = read_id(source, "eos_token_id", vocabulary);
   vocabulary.unknown = read_id(source, "unknown_token_id", vocabulary);
-  vocabulary.end_tokens = collect_end_tokens(source, vocabulary);
-  vocabulary.add_bos = source.get_bool("tokenizer.ggml.add_bos_token").value_or(default_add_bos);
-  vocabulary.add_eos = source.get_bool("tokenizer.ggml.add_eos_token").value_or(false);
+  const TokenId eos = read_id(source, "eos_token_id", vocabulary);
+  for (const TokenId id : {eos, read_id(source, "eot_token_id", vocabulary),
+                           read_id(source, "eom_token_id", vocabulary)}) {
+    if (id >= 0) vocabulary.end_tokens.push_back(id);
+  }
+  add_known_turn_ends(vocabulary);
+  const bool add_bos = source.get_bool("tokenizer.ggml.add_bos_token").value_or(default_add_bos);
+  const bool add_eos = source.get_bool("tokenizer.ggml.add_eos_token").value_or(false);
+  if (add_bos && vocabulary.bos >= 0) vocabulary.prefix = {vocabulary.bos};
+  if (add_eos && eos >= 0) vocabulary.suffix = {eos};
   return vocabulary;
 }
 

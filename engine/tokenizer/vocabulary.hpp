@@ -26,15 +26,22 @@ struct VocabularyEntry {
   TokenKind kind = TokenKind::kNormal;
 };
 
+/// A token that is found in text before the rest is split.
+struct AddedToken {
+  std::string text;  ///< as it stands in text to encode; not empty
+  TokenId id = -1;
+  bool hidden = false;  ///< found only with parse_special, outside literal ranges
+};
+
 /// Tokens and the ids with a role. -1 means that the model has no such token.
 struct Vocabulary {
   std::vector<VocabularyEntry> entries;
+  std::vector<AddedToken> added;
   TokenId bos = -1;
-  TokenId eos = -1;
   TokenId unknown = -1;
   std::vector<TokenId> end_tokens;  ///< sorted, without duplicates
-  bool add_bos = false;
-  bool add_eos = false;
+  std::vector<TokenId> prefix;      ///< put first when special tokens are asked for
+  std::vector<TokenId> suffix;      ///< put last
 
   bool contains(TokenId id) const {
     return id >= 0 && static_cast<std::size_t>(id) < entries.size();
@@ -44,8 +51,17 @@ struct Vocabulary {
   }
 };
 
+/// Whether a token of this kind is structure, not text.
+inline bool is_hidden(TokenKind kind) {
+  return kind == TokenKind::kControl || kind == TokenKind::kUnknown;
+}
+
 /// Reads tokenizer.ggml.* keys. `default_add_bos` holds when the model does not say. Throws
 /// Error(kCorrupt) for missing tokens, arrays of different lengths, and ids out of range.
 Vocabulary read_vocabulary(const ModelSource& source, bool default_add_bos);
+
+/// Adds to `end_tokens` the tokens whose text ends a turn in published models. Call it while the
+/// entries still have the texts of the file.
+void add_known_turn_ends(Vocabulary& vocabulary);
 
 }  // namespace sluice

@@ -5,10 +5,6 @@
 namespace sluice {
 namespace {
 
-bool is_hidden(TokenKind kind) {
-  return kind == TokenKind::kControl || kind == TokenKind::kUnknown;
-}
-
 /// Answers, for positions that only grow, whether a range touches one of the literal ranges.
 class LiteralRanges {
  public:
@@ -30,21 +26,17 @@ class LiteralRanges {
 
 VocabularyTokenizer::VocabularyTokenizer(Vocabulary vocabulary)
     : vocabulary_(std::move(vocabulary)) {
-  for (std::size_t i = 0; i < vocabulary_.entries.size(); ++i) {
-    const VocabularyEntry& entry = vocabulary_.entries[i];
-    if (entry.text.empty()) continue;
-    const auto id = static_cast<TokenId>(i);
-    if (entry.kind == TokenKind::kUserDefined) words_.add(entry.text, id);
-    if (entry.kind == TokenKind::kUserDefined || is_hidden(entry.kind)) marks_.add(entry.text, id);
+  for (const AddedToken& token : vocabulary_.added) {
+    if (!token.hidden) words_.add(token.text, token.id);
+    marks_.add(token.text, token.id);
   }
+  vocabulary_.added.clear();
 }
 
 std::vector<TokenId> VocabularyTokenizer::encode(std::string_view text,
                                                  const EncodeOptions& options) const {
   std::vector<TokenId> out;
-  if (options.add_special && vocabulary_.add_bos && vocabulary_.bos >= 0) {
-    out.push_back(vocabulary_.bos);
-  }
+  if (options.add_special) out = vocabulary_.prefix;
   const TextMatcher& matcher = options.parse_special ? marks_ : words_;
   LiteralRanges literal(options.literal);
   std::size_t plain_begin = 0;
@@ -61,8 +53,8 @@ std::vector<TokenId> VocabularyTokenizer::encode(std::string_view text,
     if (!matched) ++at;
   }
   if (at > plain_begin) encode_plain(text.substr(plain_begin), out);
-  if (options.add_special && vocabulary_.add_eos && vocabulary_.eos >= 0) {
-    out.push_back(vocabulary_.eos);
+  if (options.add_special) {
+    out.insert(out.end(), vocabulary_.suffix.begin(), vocabulary_.suffix.end());
   }
   return out;
 }

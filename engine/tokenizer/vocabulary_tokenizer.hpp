@@ -33,8 +33,8 @@ class VocabularyTokenizer : public Tokenizer {
 
  private:
   Vocabulary vocabulary_;
-  TextMatcher words_;  // user-defined tokens: matched in any text
-  TextMatcher marks_;  // those and control and unknown tokens: matched with parse_special
+  TextMatcher words_;  // added words: found in any text
+  TextMatcher marks_;  // those and hidden tokens: found with parse_special
 };
 
 }  // namespace sluice

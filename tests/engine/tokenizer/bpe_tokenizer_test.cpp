@@ -7,6 +7,7 @@
 
 #include "engine/base/error.hpp"
 #include "engine/tokenizer/byte_pair_merger.hpp"
+#include "engine/tokenizer/nfc.hpp"
 #include "engine/tokenizer/pre_tokenizer.hpp"
 #include "tests/engine/tokenizer/small_vocabularies.hpp"
 
@@ -173,7 +174,9 @@ TEST_CASE("encode then decode gives back any text") {
                                               : test::random_bytes(random, random() % 80);
       const Ids ids = tokenizer->encode(text, {});
       INFO(pre);
-      REQUIRE(tokenizer->decode(ids, false) == text);
+      // Qwen's rules bring text to Unicode form C first.
+      const bool normalizes = find_pre_tokenizer(pre)->normalize_nfc;
+      REQUIRE(tokenizer->decode(ids, false) == (normalizes ? normalize_nfc(text) : text));
     }
   }
 }

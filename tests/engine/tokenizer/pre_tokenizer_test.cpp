@@ -14,7 +14,7 @@ std::vector<std::string> split(const std::string& pre, std::string_view text) {
   const PreTokenizerRules* rules = find_pre_tokenizer(pre);
   REQUIRE(rules != nullptr);
   std::vector<std::string_view> views;
-  PreTokenizer(*rules).split(text, views);
+  PreTokenizer(rules->patterns).split(text, views);
   return {views.begin(), views.end()};
 }
 

@@ -1,0 +1,20 @@
+// Reads tokenizer.json, the tokenizer format of Hugging Face folders.
+//
+// Known: models of the type BPE; normalizers NFC, Prepend and Replace of a space; the
+// pre-tokenizers ByteLevel, Split (isolated) and Digits; BOS and EOS of TemplateProcessing.
+// Anything else is refused by name, since leaving it out would give other tokens.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+
+#include "engine/tokenizer/tokenizer.hpp"
+
+namespace sluice {
+
+/// Reads the file and, where they lie beside it, tokenizer_config.json (start and end tokens)
+/// and generation_config.json (more end tokens). Throws Error: kNotFound, kCorrupt,
+/// kUnsupported.
+std::shared_ptr<const Tokenizer> read_hf_tokenizer(const std::filesystem::path& tokenizer_json);
+
+}  // namespace sluice

@@ -14,6 +14,8 @@ std::string_view name(StopRule rule) {
       return "low_confidence";
     case StopRule::kRepetition:
       return "repetition";
+    case StopRule::kCustom:
+      return "custom";
     case StopRule::kTimeLimit:
       return "time_limit";
     case StopRule::kContextFull:
@@ -30,6 +32,7 @@ std::string_view finish_reason(StopRule rule) {
     case StopRule::kStopString:
     case StopRule::kLowConfidence:
     case StopRule::kRepetition:
+    case StopRule::kCustom:
       return "stop";
     case StopRule::kMaxNewTokens:
     case StopRule::kTimeLimit:

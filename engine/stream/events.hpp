@@ -24,6 +24,7 @@ enum class StopRule {
   kStopString,
   kLowConfidence,
   kRepetition,
+  kCustom,  ///< the caller's own rule, StopOptions::custom
   kTimeLimit,
   kContextFull,
   kCancelled,  ///< by the client or by shutdown
@@ -50,9 +51,9 @@ inline constexpr TokenId kNoToken = -1;
 /// One token as delivered. The texts of all pieces, joined, are the stream's text: a token that
 /// ends inside a code point has its bytes in the piece that completes it; a token cut by a stop
 /// keeps only what may be shown. Every token counted in usage is delivered exactly once, special
-/// ones and the ending one with empty text. Only the last token event of a stream can have one
-/// piece with the id kNoToken, its last: held-back text of a token delivered before. Details in
-/// token_pipeline.hpp.
+/// ones and the ending one with empty text. A piece with the id kNoToken has held-back text of a
+/// token delivered before: at most one, the last of its event, in the last token event of a stream
+/// or in one that a change of the stops caused. Details in token_pipeline.hpp.
 struct TokenPiece {
   TokenId id = 0;
   std::string text{};  ///< whole code points, valid UTF-8
@@ -82,10 +83,11 @@ struct Timing {
 struct DoneEvent {
   std::uint64_t number = 0;
   StopRule rule = StopRule::kEndToken;
-  std::string matched{};       ///< the stop string or the end token's text; empty otherwise
+  std::string matched{};       ///< the stop string, the text a pattern matched, the end token's
+                               ///< text, what the caller's own rule says; empty otherwise
   TokenId matched_token = -1;  ///< the end token, or -1
   std::uint64_t position = 0;  ///< byte offset in the stream's text where the rule took hold
-  std::string detail{};        ///< e.g. who cancelled
+  std::string detail{};        ///< e.g. who cancelled, or the pattern that matched
   Usage usage{};
   Timing timing{};
 };

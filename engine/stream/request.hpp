@@ -2,9 +2,12 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -33,6 +36,31 @@ struct StopString {
   bool operator==(const StopString&) const = default;
 };
 
+/// A regular expression as a stop; what it may say is in stop_regex.hpp.
+struct StopPattern {
+  std::string pattern{};
+  StopScope scope = StopScope::kContent;
+  bool include = false;  ///< the matched text is shown
+
+  bool operator==(const StopPattern&) const = default;
+};
+
+/// What a caller's own rule sees after a token; valid during the call only.
+struct StopView {
+  const SampledToken& token;    ///< the last one
+  std::string_view text;        ///< all text so far, shown or held back: whole code points
+  std::size_t held_bytes = 0;   ///< of them at the end, not shown before this token was judged
+  Position num_tokens = 0;      ///< drawn so far, this one included
+  Position max_new_tokens = 0;  ///< in force
+};
+
+/// A caller's own rule: with a value the stream ends, and `done` reports the value as what
+/// matched. Called after every token that no earlier rule ended the stream with, also before the
+/// minimum (as the other counts, it may need to see all tokens), where its answer is ignored.
+/// One call at a time, on the thread that runs the stream, which it must not block. An exception
+/// ends this stream, and no other, with the error "stop_rule_failed".
+using CustomStop = std::function<std::optional<std::string>(const StopView&)>;
+
 /// When a stream ends. The rules are tried in the order of StopRule (events.hpp).
 struct StopOptions {
   std::optional<Position> max_new_tokens{};  ///< empty: the engine's default
@@ -45,6 +73,19 @@ struct StopOptions {
   std::int32_t repetition_ngram = 0;        ///< repetition rule: the same n-gram of this length ...
   std::int32_t repetition_times = 0;        ///< ... so many times in a row; 0 is off
   std::chrono::milliseconds time_limit{0};  ///< from acceptance; 0 is off
+  std::vector<StopPattern> stop_patterns{};  ///< at most 64; the same rule as stop strings
+  CustomStop custom{};                       ///< the caller's own rule; empty: none
+};
+
+/// What may change while a stream runs; what is empty stays as it is. Changes take hold from the
+/// next token on. Text that was shown is never searched again; text that is held back is searched
+/// at once with the new stops: it is shown as far as no stop can begin in it any more, and a stop
+/// that is complete in it ends the stream. So does a maximum that is reached already.
+struct StreamChanges {
+  std::optional<Position> max_new_tokens{};
+  std::optional<std::vector<StopString>> stop_strings{};    ///< instead of those before
+  std::optional<std::vector<StopPattern>> stop_patterns{};  ///< likewise
+  std::optional<float> temperature{};
 };
 
 struct GenerateRequest {

@@ -1,10 +1,14 @@
 #include "engine/stream/scope_matcher.hpp"
 
+#include <algorithm>
+#include <utility>
+
 namespace sluice {
 
 ScopeMatcher::ScopeMatcher(std::span<const StopString> strings,
                            const std::optional<ReasoningMarkers>& reasoning)
-    : content_(make_scope(strings, StopScope::kReasoning, reasoning ? &reasoning->open : nullptr)),
+    : has_markers_(reasoning.has_value()),
+      content_(make_scope(strings, StopScope::kReasoning, reasoning ? &reasoning->open : nullptr)),
       reasoning_(make_scope(reasoning ? strings : std::span<const StopString>(),
                             StopScope::kContent, reasoning ? &reasoning->close : nullptr)),
       in_reasoning_(reasoning && reasoning->starts_open) {
@@ -41,6 +45,32 @@ void ScopeMatcher::on_special_token(std::string_view text) {
   if (active().marker && active().marker_text == text) switch_scope();
 }
 
+std::optional<StopMatch> ScopeMatcher::change(std::span<const StopString> strings,
+                                              std::string_view before, std::string_view held) {
+  check_stop_strings(strings);
+  Scope content = make_scope(strings, StopScope::kReasoning, nullptr);
+  Scope reasoning = make_scope(has_markers_ ? strings : std::span<const StopString>(),
+                               StopScope::kContent, nullptr);
+  // The markers go on as they are: what has been seen of one still counts.
+  content_.replace(std::move(content));
+  reasoning_.replace(std::move(reasoning));
+
+  // What is held back lies in the section, and so does a part of `before`, perhaps.
+  const std::uint64_t begin = position_ - held.size();
+  before.remove_prefix(before.size() -
+                       std::min<std::uint64_t>(before.size(), begin - section_start_));
+  active().matcher.restart(begin - before.size());
+  active().matcher.skip(before);
+  auto match = active().matcher.feed(held);
+  if (match) match->index = active().index[match->index];
+  return match;
+}
+
+void ScopeMatcher::Scope::replace(Scope other) {
+  matcher = std::move(other.matcher);
+  index = std::move(other.index);
+}
+
 ScopeMatcher::Scope ScopeMatcher::make_scope(std::span<const StopString> strings, StopScope other,
                                              const std::string* marker) {
   std::vector<StopString> chosen;
@@ -70,6 +100,7 @@ std::size_t ScopeMatcher::section_bytes(std::string_view text, bool& ends) {
 
 void ScopeMatcher::switch_scope() {
   in_reasoning_ = !in_reasoning_;
+  section_start_ = position_;
   active().matcher.restart(position_);
   active().marker->restart(position_);
 }

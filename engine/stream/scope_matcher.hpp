@@ -42,6 +42,12 @@ class ScopeMatcher {
   /// A special token, which adds no text: it may be a marker.
   void on_special_token(std::string_view text);
 
+  /// Other stop strings from now on. `held` is the text fed last that is not shown: it is searched
+  /// again, and a match in it is returned. `before` is the text before `held`, of which the last 3
+  /// bytes count. Throws as the constructor, and nothing has changed then.
+  std::optional<StopMatch> change(std::span<const StopString> strings, std::string_view before,
+                                  std::string_view held);
+
   std::uint64_t safe_end() const { return active().matcher.safe_end(); }
   bool in_reasoning() const { return in_reasoning_; }
 
@@ -51,6 +57,9 @@ class ScopeMatcher {
     std::vector<std::size_t> index;     ///< of the matcher's strings in the caller's list
     std::optional<StopMatcher> marker;  ///< what ends a section of this scope
     std::string marker_text;
+
+    /// Takes the stop strings of another scope; the marker stays.
+    void replace(Scope other);
   };
 
   static Scope make_scope(std::span<const StopString> strings, StopScope other,
@@ -61,10 +70,12 @@ class ScopeMatcher {
   std::size_t section_bytes(std::string_view text, bool& ends);
   void switch_scope();
 
+  bool has_markers_;
   Scope content_;
   Scope reasoning_;
   bool in_reasoning_ = false;
   std::uint64_t position_ = 0;
+  std::uint64_t section_start_ = 0;
 };
 
 }  // namespace sluice

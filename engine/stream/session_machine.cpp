@@ -1,6 +1,7 @@
 #include "engine/stream/session_machine.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "engine/stream/credit_ledger.hpp"
@@ -16,9 +17,14 @@ PipelineOptions pipeline_options(const SessionConfig& config) {
   if (config.context_length > config.prompt_tokens) {
     room = config.context_length - config.prompt_tokens;
   }
+  Position maximum = config.max_new_tokens;
+  if (config.max_from_context) {
+    room = config.max_new_tokens;
+    maximum = std::numeric_limits<Position>::max();
+  }
   return {.stop = config.stop,
           .end_tokens = config.end_tokens,
-          .limits = {.max_new_tokens = config.max_new_tokens, .room = room},
+          .limits = {.max_new_tokens = maximum, .room = room},
           .reasoning = config.reasoning};
 }
 
@@ -114,7 +120,9 @@ SessionMachine::Output SessionMachine::start() {
   out.events.emplace_back(AcceptedEvent{1, config.model_name, config.prompt_tokens,
                                         config.max_new_tokens, config.context_length, config.seed});
   if (config.max_new_tokens <= 0) {
-    self.end_by_rule({.rule = StopRule::kMaxNewTokens}, self.clock.accepted(), out);
+    const StopRule rule =
+        config.max_from_context ? StopRule::kContextFull : StopRule::kMaxNewTokens;
+    self.end_by_rule({.rule = rule}, self.clock.accepted(), out);
   }
   return out;
 }
@@ -217,6 +225,21 @@ SessionMachine::Output SessionMachine::on_listener_gone(Clock::time_point) {
   return out;
 }
 
+SessionMachine::Output SessionMachine::change(const StreamChanges& changes, Clock::time_point now) {
+  Impl& self = *impl_;
+  Output out;
+  check_stream_changes(changes);
+  if (self.phases.ended()) return out;
+  if (auto verdict = self.pipeline.change(changes, self.pieces)) {
+    self.end_by_rule(std::move(*verdict), now, out);
+    return out;
+  }
+  self.send_pieces(out, now);
+  if (changes.max_new_tokens) out.max_new_tokens = self.pipeline.max_new_tokens();
+  out.temperature = changes.temperature;
+  return out;
+}
+
 SessionMachine::Output SessionMachine::pause() {
   impl_->phases.on(SessionInput::kPaused);
   return {};
@@ -255,6 +278,10 @@ SessionMachine::Clock::time_point SessionMachine::next_deadline() const {
 
 SessionPhase SessionMachine::phase() const {
   return impl_->phases.now();
+}
+
+Position SessionMachine::max_new_tokens() const {
+  return impl_->pipeline.max_new_tokens();
 }
 
 const std::vector<TokenId>& SessionMachine::generated_tokens() const {
@@ -303,6 +330,7 @@ void SessionMachine::Impl::send_pieces(Output& out, Clock::time_point now) {
 }
 
 void SessionMachine::Impl::end_by_rule(Verdict verdict, Clock::time_point now, Output& out) {
+  if (verdict.failed) return end_by_error({0, "stop_rule_failed", verdict.detail}, now, out);
   pipeline.finish(pieces);  // nothing more to do when a token brought the verdict
   DoneEvent done;
   done.rule = verdict.rule;

@@ -35,6 +35,9 @@ struct SessionConfig {
   Position prompt_tokens = 0;
   Position context_length = 0;
   Position max_new_tokens = 0;  ///< in force
+  /// The context allows no more than max_new_tokens, fewer than were asked for: whoever reaches
+  /// it ends as context_full.
+  bool max_from_context = false;
   StopOptions stop{};
   std::vector<TokenId> end_tokens{};  ///< the model's, already empty when ignored
   std::uint64_t seed = 0;
@@ -55,8 +58,10 @@ class SessionMachine {
 
   /// What has to be done after an input, in this order.
   struct Output {
-    std::vector<Event> events;     ///< to the listener
-    std::int32_t credit = 0;       ///< to the scheduler
+    std::vector<Event> events;                 ///< to the listener
+    std::int32_t credit = 0;                   ///< to the scheduler
+    std::optional<Position> max_new_tokens{};  ///< to the scheduler, also for a restart
+    std::optional<float> temperature{};        ///< likewise
     bool remove_sequence = false;  ///< tell scheduler and KV manager that the sequence is over
     bool closed = false;           ///< nothing more will come; the owner may go
   };
@@ -89,6 +94,10 @@ class SessionMachine {
   Output on_delivered(std::uint64_t event_number);
   /// The listener is gone and nobody will come back: ends as cancelled, waits for nothing.
   Output on_listener_gone(Clock::time_point now);
+  /// Steers a running stream; see StreamChanges. Output has what the scheduler must know, unless
+  /// the change ended the stream. Throws Error(kInvalidArgument) and changes nothing when
+  /// check_stream_changes (stop_policy.hpp) would.
+  Output change(const StreamChanges& changes, Clock::time_point now);
   Output pause();
   Output resume();
   /// Drives time limit and heartbeats. Call at next_deadline() or later.
@@ -96,6 +105,8 @@ class SessionMachine {
   Clock::time_point next_deadline() const;
 
   SessionPhase phase() const;
+  /// In force; what the context allows at most.
+  Position max_new_tokens() const;
   /// All tokens drawn and accepted so far, for exact continuation after a restart.
   const std::vector<TokenId>& generated_tokens() const;
   /// Bytes held back at present (may become a stop, or an incomplete code point).

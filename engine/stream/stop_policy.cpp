@@ -35,6 +35,16 @@ void check_stop_options(const StopOptions& options) {
           "There are more than 1024 stop_token_ids.");
 }
 
+void check_stream_changes(const StreamChanges& changes) {
+  StopOptions options;
+  options.max_new_tokens = changes.max_new_tokens;
+  if (changes.stop_strings) options.stop_strings = *changes.stop_strings;
+  if (changes.stop_patterns) options.stop_patterns = *changes.stop_patterns;
+  check_stop_options(options);
+  require(!changes.temperature || (*changes.temperature >= 0.0F && *changes.temperature <= 100.0F),
+          "temperature must lie between 0 and 100.");
+}
+
 StopPolicy::StopPolicy(const StopOptions& options, std::span<const TokenId> end_tokens,
                        Limits limits)
     : limits_(limits),
@@ -48,6 +58,10 @@ StopPolicy::StopPolicy(const StopOptions& options, std::span<const TokenId> end_
     end_tokens_.insert(end_tokens_.end(), end_tokens.begin(), end_tokens.end());
   }
   std::ranges::sort(end_tokens_);
+}
+
+Position StopPolicy::max_new_tokens() const {
+  return limits_.room > 0 ? std::min(limits_.max_new_tokens, limits_.room) : limits_.max_new_tokens;
 }
 
 void StopPolicy::count(const SampledToken& token) {

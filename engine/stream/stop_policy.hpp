@@ -22,6 +22,8 @@ namespace sluice {
 /// never work: a negative number, a stop string that can't be matched, a confidence outside 0..1,
 /// half a repetition rule.
 void check_stop_options(const StopOptions& options);
+/// Likewise for changes of a running stream.
+void check_stream_changes(const StreamChanges& changes);
 
 class StopPolicy {
  public:
@@ -40,10 +42,16 @@ class StopPolicy {
   /// options.ignore_end_tokens leaves only those.
   StopPolicy(const StopOptions& options, std::span<const TokenId> end_tokens, Limits limits);
 
+  /// A new maximum, from the next verdict on.
+  void set_max_new_tokens(Position max_new_tokens) { limits_.max_new_tokens = max_new_tokens; }
+  /// In force: what was set, or the room if that is less.
+  Position max_new_tokens() const;
+
   /// Takes the next token.
   void count(const SampledToken& token);
 
-  /// The first rule that holds after the last token, in the order of StopRule.
+  /// The first rule that holds after the last token, in the order of StopRule. (The caller's own
+  /// rule is not tried here.)
   std::optional<StopRule> judge(const Evidence& evidence) const;
 
   /// Whether the minimum is reached, so that the other rules may end the stream.

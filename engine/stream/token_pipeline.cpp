@@ -16,6 +16,7 @@ const StopOptions& checked(const StopOptions& options) {
 TokenPipeline::TokenPipeline(PipelineOptions options, std::shared_ptr<const Tokenizer> tokenizer)
     : tokenizer_(std::move(tokenizer)),
       stop_strings_(checked(options.stop).stop_strings),
+      custom_(options.stop.custom),
       policy_(options.stop, options.end_tokens, options.limits),
       matcher_(stop_strings_, options.reasoning) {}
 
@@ -30,12 +31,37 @@ std::optional<Verdict> TokenPipeline::push(const SampledToken& token, bool time_
   entry.open = accumulator_.pending() > 0;
 
   const auto rule = policy_.judge({.stop_string = match.has_value(), .time_over = time_over});
-  if (!rule) {
+  std::optional<Verdict> verdict;
+  if (custom_ && (!rule || *rule > StopRule::kCustom)) verdict = ask_caller(token);
+  if (rule && !verdict) verdict = verdict_for(*rule, match);
+  if (verdict) {
+    finish_at(match, pieces);
+    if (verdict->rule != StopRule::kStopString) verdict->position = shown_;
+  } else {
     deliver_until(matcher_.safe_end(), pieces);
-    return std::nullopt;
   }
-  finish_at(match, pieces);
-  return verdict_for(*rule, match);
+  return verdict;
+}
+
+std::optional<Verdict> TokenPipeline::change(const StreamChanges& changes,
+                                             std::vector<TokenPiece>& pieces) {
+  std::optional<StopMatch> match;
+  if (changes.stop_strings) {
+    match = matcher_.change(*changes.stop_strings, recent_, held_);
+    stop_strings_ = *changes.stop_strings;
+  }
+  if (changes.max_new_tokens) policy_.set_max_new_tokens(*changes.max_new_tokens);
+
+  std::optional<Verdict> verdict;
+  if (const auto rule = policy_.judge({.stop_string = match.has_value()})) {
+    verdict = verdict_for(*rule, match);
+    finish_at(match, pieces);
+    if (verdict->rule != StopRule::kStopString) verdict->position = shown_;
+    return verdict;
+  }
+  deliver_until(matcher_.safe_end(), pieces);
+  show_rest(matcher_.safe_end(), pieces);
+  return std::nullopt;
 }
 
 void TokenPipeline::finish(std::vector<TokenPiece>& pieces) {
@@ -52,13 +78,36 @@ std::optional<StopMatch> TokenPipeline::take_text(TokenId id) {
   const std::size_t before = held_.size();
   accumulator_.append(tokenizer_->token_bytes(id), held_);
   const std::string_view added = std::string_view(held_).substr(before);
+  if (custom_) whole_ += added;
   if (policy_.armed()) return matcher_.feed(added);
   matcher_.skip(added);
   return std::nullopt;
 }
 
+/// The caller's own rule, whose failure is this stream's alone.
+std::optional<Verdict> TokenPipeline::ask_caller(const SampledToken& token) const {
+  const auto failed = [](std::string_view why) {
+    return Verdict{.rule = StopRule::kCustom,
+                   .detail = "The caller's own stop rule failed: " + to_valid_utf8(why),
+                   .failed = true};
+  };
+  try {
+    auto answer = custom_({.token = token,
+                           .text = whole_,
+                           .held_bytes = held_.size(),
+                           .num_tokens = policy_.num_tokens(),
+                           .max_new_tokens = policy_.max_new_tokens()});
+    if (!answer || !policy_.armed()) return std::nullopt;
+    return Verdict{.rule = StopRule::kCustom, .matched = to_valid_utf8(*answer)};
+  } catch (const std::exception& error) {
+    return failed(error.what());
+  } catch (...) {
+    return failed("it threw something that is no std::exception");
+  }
+}
+
 Verdict TokenPipeline::verdict_for(StopRule rule, const std::optional<StopMatch>& match) const {
-  Verdict verdict{.rule = rule, .position = shown_};
+  Verdict verdict{.rule = rule};
   if (rule == StopRule::kStopString) {
     verdict.matched = stop_strings_[match->index].text;
     verdict.position = match->begin;
@@ -82,7 +131,7 @@ void TokenPipeline::deliver_until(std::uint64_t safe, std::vector<TokenPiece>& p
     --count;
   }
   // Text of an earlier token became free while this one is held back: it goes with this one.
-  if (count == 0 && safe > shown_) count = 1;
+  if (count == 0 && safe > shown_ && !waiting_.empty()) count = 1;
   deliver(count, safe, pieces);
 }
 
@@ -100,8 +149,26 @@ void TokenPipeline::deliver(std::size_t count, std::uint64_t safe,
     shown_ += size;
     pieces.push_back(std::move(entry.piece));
   }
+  remember_shown(used);
   held_.erase(0, used);
   waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(count));
+}
+
+/// Shows the text before `safe` of tokens that were all delivered.
+void TokenPipeline::show_rest(std::uint64_t safe, std::vector<TokenPiece>& pieces) {
+  if (safe <= shown_) return;
+  const auto size = static_cast<std::size_t>(safe - shown_);
+  pieces.push_back({kNoToken, held_.substr(0, size), 0.0F, {}});
+  remember_shown(size);
+  held_.erase(0, size);
+  shown_ = safe;
+}
+
+/// The first `size` bytes that are held are about to be shown.
+void TokenPipeline::remember_shown(std::size_t size) {
+  constexpr std::size_t kRecentBytes = 3;
+  recent_.append(held_, size - std::min(size, kRecentBytes), std::min(size, kRecentBytes));
+  if (recent_.size() > kRecentBytes) recent_.erase(0, recent_.size() - kRecentBytes);
 }
 
 /// The last act: shows everything, or everything before the stop string.
@@ -119,9 +186,7 @@ void TokenPipeline::finish_at(const std::optional<StopMatch>& match,
   if (cut) end = stop_strings_[cut->index].include ? cut->end : cut->begin;
   held_.resize(static_cast<std::size_t>(end - shown_));
   if (!waiting_.empty()) deliver(waiting_.size(), end, pieces);
-  if (held_.empty()) return;
-  pieces.push_back({kNoToken, std::exchange(held_, {}), 0.0F, {}});
-  shown_ = end;
+  show_rest(end, pieces);
 }
 
 }  // namespace sluice

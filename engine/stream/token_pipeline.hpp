@@ -15,7 +15,8 @@
 //   token). A token whose text is all held back, or which ends inside its only code point, waits.
 // - Text of a token that was delivered before (its held-back end, the rest of a code point) is in
 //   the piece of the next token delivered. At the end of the stream, when there is no next token,
-//   it is in a piece with the id -1 (kNoToken), which is no token.
+//   it is in a piece with the id -1 (kNoToken), which is no token. So is text that a change of
+//   the stops sets free while no token waits.
 // - A token that a stop cuts keeps the text before the cut. A token cut wholly, the end token and
 //   special tokens are delivered with empty text: the number of tokens delivered is always the
 //   number of tokens counted in usage.completion_tokens.
@@ -51,6 +52,7 @@ struct Verdict {
   TokenId matched_token = -1;
   std::uint64_t position = 0;
   std::string detail{};
+  bool failed = false;  ///< the caller's own rule failed, and `detail` says how; no rule holds
 };
 
 class TokenPipeline {
@@ -63,6 +65,11 @@ class TokenPipeline {
   std::optional<Verdict> push(const SampledToken& token, bool time_over,
                               std::vector<TokenPiece>& pieces);
 
+  /// New stops or a new maximum, from the next token on (a temperature is not for here). Appends
+  /// to `pieces` what may be shown now. With a verdict, the stream is over, as after push().
+  /// Throws Error(kInvalidArgument), and nothing has changed, for stops that can't be matched.
+  std::optional<Verdict> change(const StreamChanges& changes, std::vector<TokenPiece>& pieces);
+
   /// The stream ends without another token: appends everything that was held back. An incomplete
   /// code point becomes one U+FFFD.
   void finish(std::vector<TokenPiece>& pieces);
@@ -70,6 +77,7 @@ class TokenPipeline {
   /// All tokens taken so far.
   const std::vector<TokenId>& tokens() const { return policy_.tokens(); }
   bool armed() const { return policy_.armed(); }
+  Position max_new_tokens() const { return policy_.max_new_tokens(); }
   /// Bytes of text shown so far.
   std::uint64_t text_bytes() const { return shown_; }
   /// Bytes of whole code points that wait because they may become a stop.
@@ -87,18 +95,24 @@ class TokenPipeline {
   };
 
   std::optional<StopMatch> take_text(TokenId id);
+  std::optional<Verdict> ask_caller(const SampledToken& token) const;
   Verdict verdict_for(StopRule rule, const std::optional<StopMatch>& match) const;
   void deliver_until(std::uint64_t safe, std::vector<TokenPiece>& pieces);
   void deliver(std::size_t count, std::uint64_t safe, std::vector<TokenPiece>& pieces);
+  void show_rest(std::uint64_t safe, std::vector<TokenPiece>& pieces);
+  void remember_shown(std::size_t size);
   void finish_at(const std::optional<StopMatch>& match, std::vector<TokenPiece>& pieces);
 
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::vector<StopString> stop_strings_;
+  CustomStop custom_;
   StopPolicy policy_;
   Utf8Accumulator accumulator_;
   ScopeMatcher matcher_;
   std::uint64_t shown_ = 0;       ///< bytes delivered; held_ begins here
   std::string held_;              ///< text not yet shown
+  std::string recent_;            ///< the last 3 bytes shown, if so many
+  std::string whole_;             ///< all text, for the caller's own rule; else unused
   std::vector<Waiting> waiting_;  ///< oldest first
 };
 

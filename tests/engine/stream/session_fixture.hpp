@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "engine/stream/session_machine.hpp"
+#include "engine/stream/stop_policy.hpp"
 #include "tests/engine/stream/table_tokenizer.hpp"
 
 namespace sluice::test {
@@ -60,6 +61,11 @@ class SessionFixture {
   void reject(RejectReason reason) { take(machine.on_rejected(reason, now)); }
   void fail(std::string code) { take(machine.fail(std::move(code), "It broke.", now)); }
   void cancel() { take(machine.cancel("by the user", now)); }
+  SessionMachine::Output change(const StreamChanges& changes) {
+    SessionMachine::Output out = machine.change(changes, now);
+    take(out);
+    return out;
+  }
   void pause() { take(machine.pause()); }
   void resume() { take(machine.resume()); }
   void gone() { take(machine.on_listener_gone(now)); }

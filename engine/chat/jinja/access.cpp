@@ -202,18 +202,19 @@ TextPtr slice_text(Interpreter& interpreter, const Text& text, const Value* star
 Value get_slice(Interpreter& interpreter, const Value& object, const Value* start,
                 const Value* stop, const Value* step) {
   require_defined(object);
+  if (object.is_dict()) type_error("unhashable type: 'slice'");
+  const bool sliced = object.is_text() || object.is_sequence(SequenceType::kList) ||
+                      object.is_sequence(SequenceType::kTuple) ||
+                      object.is_sequence(SequenceType::kRange);
+  if (!sliced) type_error("'" + object.type_name() + "' object is not subscriptable");
   for (const Value* part : {start, stop, step}) {
     if (part != nullptr && !part->is_none() && !part->is_integral()) {
-      return Value::undefined(type_description(object) + " has no such slice");
+      type_error("slice indices must be integers or None or have an __index__ method");
     }
   }
   if (object.is_text()) {
     return Value::text(slice_text(interpreter, object.as_text(), start, stop, step));
   }
-  const bool sliced = object.is_sequence(SequenceType::kList) ||
-                      object.is_sequence(SequenceType::kTuple) ||
-                      object.is_sequence(SequenceType::kRange);
-  if (!sliced) return Value::undefined(type_description(object) + " has no such slice");
   const Sequence& sequence = object.as_sequence();
   const SliceIndices indices = slice_indices(start, stop, step, sequence.items.size());
   std::vector<Value> items;

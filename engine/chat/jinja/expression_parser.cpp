@@ -41,6 +41,7 @@ ExprPtr ExpressionParser::parse_expression() {
 ExprPtr ExpressionParser::parse_conditional() {
   const Guard guard(*this);
   const int line = current().line;
+  const std::size_t known_before = unknown_.size();
   ExprPtr value = parse_or();
   while (skip_name("if")) {
     ExprPtr node = make(ExprKind::kConditional, line);
@@ -50,6 +51,7 @@ ExprPtr ExpressionParser::parse_conditional() {
     add(*node, std::move(value));
     add(*node, std::move(otherwise));
     value = std::move(node);
+    unknown_.erase(unknown_.begin() + static_cast<std::ptrdiff_t>(known_before), unknown_.end());
   }
   return value;
 }
@@ -433,15 +435,17 @@ std::string ExpressionParser::parse_dotted_name() {
   return name;
 }
 
+void ExpressionParser::note_unknown(const std::string& kind, const std::string& name, int line) {
+  if (!soft_) unknown_.emplace_back("No " + kind + " named '" + name + "'.", line);
+}
+
 ExprPtr ExpressionParser::parse_filters(ExprPtr input, bool leading) {
   while (current().is_operator("|") || leading) {
     if (!leading) take();
     leading = false;
     ExprPtr node = make(ExprKind::kFilter, current().line);
     node->name = parse_dotted_name();
-    if (!soft_ && !filter_exists(node->name, false)) {
-      fail("No filter named '" + node->name + "'.", node->line);
-    }
+    if (!filter_exists(node->name, false)) note_unknown("filter", node->name, node->line);
     add(*node, std::move(input));
     if (current().is_operator("(")) attach_call(*node, parse_call_arguments());
     input = std::move(node);
@@ -454,7 +458,7 @@ ExprPtr ExpressionParser::parse_test(ExprPtr input) {
   const bool negated = skip_name("not");
   ExprPtr node = make(ExprKind::kTest, line);
   node->name = parse_dotted_name();
-  if (!soft_ && !test_exists(node->name)) fail("No test named '" + node->name + "'.", line);
+  if (!test_exists(node->name)) note_unknown("test", node->name, line);
   add(*node, std::move(input));
   const Token& token = current();
   const bool value_follows = token.type == TokenType::kName || token.type == TokenType::kString ||

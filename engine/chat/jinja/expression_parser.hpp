@@ -29,6 +29,8 @@ class ExpressionParser : public ParserBase {
 
   /// While true an unknown filter or test is found out when it is used.
   bool soft_ = false;
+  /// Unknown filters and tests whose place may still turn out to be in a conditional expression.
+  std::vector<SyntaxFailure> unknown_;
   std::vector<Macro*> macros_;  ///< the macros around, outermost first
 
  private:
@@ -62,6 +64,8 @@ class ExpressionParser : public ParserBase {
   Call parse_call_arguments();
   static void attach_call(Expr& node, Call call);
   std::string parse_dotted_name();
+  /// Notes that there is no such filter or test.
+  void note_unknown(const std::string& kind, const std::string& name, int line);
   bool tuple_ends(const TupleOptions& options) const;
   Target target_from(const Expr& expr) const;
 

@@ -1,10 +1,13 @@
 // Filters that apply another filter or a test to every item.
+#include <algorithm>
 #include <array>
 
 #include "engine/chat/jinja/access.hpp"
 #include "engine/chat/jinja/arguments.hpp"
 #include "engine/chat/jinja/builtins.hpp"
 #include "engine/chat/jinja/interpreter.hpp"
+#include "engine/chat/jinja/operators.hpp"
+#include "engine/chat/jinja/text_tools.hpp"
 
 namespace sluice::jinja {
 
@@ -25,6 +28,7 @@ const std::string& name_from(const Value& value) {
 
 Value map_filter(Interpreter& interpreter, const Value& input, const Arguments& arguments) {
   std::vector<Value> results;
+  if (!input.truthy()) return Value::sequence(SequenceType::kIterator, {});
   if (arguments.positional.empty()) {
     const BoundArguments bound("map", arguments, {"attribute", "default"});
     if (bound[0] == nullptr) type_error("map requires a filter argument");
@@ -65,27 +69,35 @@ Value select_filter(Interpreter& interpreter, const Value& input, const Argument
 /// (grouper, list) pairs, sorted by what the items are grouped by.
 Value groupby_filter(Interpreter& interpreter, const Value& input, const Arguments& arguments) {
   const BoundArguments bound("groupby", arguments, {"attribute", "default", "case_sensitive"}, 1);
-  const Arguments sorting{{Value::boolean(false), Value::boolean(bound.flag(2, false)), *bound[0]},
-                          {}};
-  const Value sorted = interpreter.call_filter("sort", input, sorting);
-  std::vector<Value> groups;
-  std::vector<Value> members;
-  Value current;
-  const auto close = [&] {
-    if (members.empty()) return;
-    groups.push_back(Value::tuple({current, Value::list(std::move(members))}));
-    members = {};
+  const bool any_case = !bound.flag(2, false);
+  struct Member {
+    Value shown;
+    Value key;
+    Value item;
   };
-  for (const Value& item : sorted.items()) {
-    Value key = get_path(interpreter, item, *bound[0]);
-    if (key.is_undefined() && bound.value(1) != nullptr) key = *bound[1];
-    if (members.empty() || !equals(interpreter.budget(), key, current)) {
-      close();
-      current = key;
-    }
-    members.push_back(item);
+  std::vector<Member> members;
+  for (const Value& item : iterate(interpreter, input)) {
+    Value shown = get_path(interpreter, item, *bound[0]);
+    if (shown.is_undefined() && bound.value(1) != nullptr) shown = *bound[1];
+    Value key = any_case && shown.is_text()
+                    ? Value::text(lower(interpreter.budget(), shown.as_text()))
+                    : shown;
+    interpreter.budget().allocate(sizeof(Member));
+    members.push_back({std::move(shown), std::move(key), item});
   }
-  close();
+  std::stable_sort(members.begin(), members.end(), [&](const Member& a, const Member& b) {
+    return less_than(interpreter, a.key, b.key);
+  });
+  std::vector<Value> groups;
+  for (auto first = members.begin(); first != members.end();) {
+    std::vector<Value> items;
+    auto last = first;
+    for (; last != members.end() && equals(interpreter.budget(), last->key, first->key); ++last) {
+      items.push_back(last->item);
+    }
+    groups.push_back(Value::tuple({first->shown, Value::list(std::move(items))}));
+    first = last;
+  }
   return Value::list(std::move(groups));
 }
 

@@ -108,11 +108,13 @@ Value truncate_filter(Interpreter& interpreter, const Value& input, const Argume
   const Text& end = bound[2] != nullptr ? *bound.text(2) : dots;
   const auto end_length = static_cast<std::int64_t>(count_code_points(end.bytes));
   if (length < end_length || leeway < 0) value_error("truncate() needs a length that fits its end");
-  const TextPtr text = to_text(budget, input);
-  budget.work(text->bytes.size());
+  const auto size = length_of(interpreter, input);
+  if (!size) type_error("object of type '" + input.type_name() + "' has no len()");
+  const auto excess = static_cast<std::int64_t>(*size) - length;
+  if (excess <= leeway) return input;
+  if (!input.is_text()) type_error("truncate() shortens strings, not " + input.type_name());
+  const TextPtr& text = input.text_ptr();
   const std::vector<std::size_t> offsets = code_point_offsets(text->bytes);
-  const auto size = static_cast<std::int64_t>(offsets.size()) - 1;
-  if (size <= length || size - length <= leeway) return Value::text(text);
   std::size_t cut = offsets[static_cast<std::size_t>(length - end_length)];
   if (!bound.flag(1, false)) {
     const std::size_t space = text->bytes.rfind(' ', cut == 0 ? 0 : cut - 1);
@@ -195,6 +197,7 @@ Value urlencode_filter(Interpreter& interpreter, const Value& input, const Argum
   static constexpr std::string_view kHex = "0123456789ABCDEF";
   static constexpr std::string_view kKept =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~/";
+  if (!input.is_text() && is_iterable(input)) type_error("urlencode() takes a string");
   const TextPtr text = to_text(interpreter.budget(), input);
   TextBuilder out(interpreter.budget());
   for (std::size_t at = 0; at < text->bytes.size(); ++at) {

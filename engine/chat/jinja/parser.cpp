@@ -30,6 +30,7 @@ class Parser : public ExpressionParser {
     Block body;
     parse_block(body, {});
     if (current().type != TokenType::kEnd) fail("unexpected " + describe(current()));
+    if (!unknown_.empty()) throw unknown_.front();
     return body;
   }
 

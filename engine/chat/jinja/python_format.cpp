@@ -160,6 +160,10 @@ void append_repr(TextBuilder& out, Budget& budget, const Value& value) {
     out.append(value.as_big_integer().digits);
   } else if (value.is_float()) {
     out.append(format_real(value.as_double()));
+  } else if (value.is_text() && value.as_text().escaped) {
+    out.append("Markup(");
+    append_text_repr(out, value.as_text());
+    out.append(")");
   } else if (value.is_text()) {
     append_text_repr(out, value.as_text());
   } else if (value.is_sequence()) {

@@ -34,8 +34,11 @@ class PercentFormatter {
     }
     const bool takes_all = arguments_.is_sequence(SequenceType::kTuple);
     const std::size_t given = takes_all ? arguments_.items().size() : 1;
-    if (!arguments_.is_dict() && used_ < given &&
-        !(used_ == 0 && arguments_.is_sequence(SequenceType::kList))) {
+    // Python takes everything with items for a mapping, which need not be used up.
+    const bool mapping = arguments_.is_dict() || arguments_.is_undefined() ||
+                         arguments_.is_sequence(SequenceType::kList) ||
+                         arguments_.is_sequence(SequenceType::kRange);
+    if (!mapping && used_ < given) {
       type_error("not all arguments converted during string formatting");
     }
     return out.take_shared();

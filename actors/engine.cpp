@@ -7,7 +7,7 @@
 #include <caf/scoped_actor.hpp>
 #include <caf/send.hpp>
 #include <mutex>
-#include <optional>
+#include <new>
 #include <utility>
 
 #include "actors/actor_base.hpp"
@@ -124,20 +124,29 @@ Engine::~Engine() {
 }
 
 StreamHandle Engine::generate(GenerateRequest request, EventHandler on_event, Delivery delivery) {
-  const SequenceId id = ++impl_->last_id;
-  auto link = std::make_shared<SessionLink>();
-  const SessionRef session = impl_->system->spawn<SessionActor>(
-      SessionParts{.id = id,
-                   .service = impl_->context,
-                   .board = impl_->board,
-                   .supervisor = impl_->supervisor,
-                   .link = link,
-                   .outlet = EventOutlet(std::move(on_event), impl_->board),
-                   .request = std::move(request),
-                   .delivery = delivery});
-  link->open(session);
-  caf::anon_send(session, begin_atom::value);
-  return {id, std::make_shared<SessionControl>(std::move(link), delivery)};
+  // From here on the outlet sees to it that the handler hears of every end, a failure to start
+  // included.
+  EventOutlet outlet(std::move(on_event), impl_->board);
+  try {
+    const SequenceId id = ++impl_->last_id;
+    auto link = std::make_shared<SessionLink>();
+    auto control = std::make_shared<SessionControl>(link, delivery);
+    const SessionRef session =
+        impl_->system->spawn<SessionActor>(SessionParts{.id = id,
+                                                        .service = impl_->context,
+                                                        .board = impl_->board,
+                                                        .supervisor = impl_->supervisor,
+                                                        .link = link,
+                                                        .outlet = std::move(outlet),
+                                                        .request = std::move(request),
+                                                        .delivery = delivery});
+    link->open(session);
+    caf::anon_send(session, begin_atom::value);
+    return {id, std::move(control)};
+  } catch (const std::bad_alloc&) {
+    outlet.fail("internal", "There is not enough memory to start another stream.");
+    return {};
+  }
 }
 
 const ServiceInfo& Engine::info() const {

@@ -11,6 +11,8 @@ namespace {
 
 constexpr std::chrono::milliseconds kResubmitPause{50};
 constexpr std::chrono::milliseconds kShortestAlarm{1};
+/// A pending alarm keeps the memory of a session that has ended; so none is set far ahead.
+constexpr std::chrono::seconds kLongestAlarm{10};
 
 }  // namespace
 
@@ -206,10 +208,11 @@ void SessionActor::on_tick() {
 void SessionActor::set_alarm() {
   if (ending()) return;
   const auto deadline = state.machine->next_deadline();
-  if (deadline >= state.alarm) return;
-  state.alarm = deadline;
-  const auto wait = std::max<SessionState::Clock::duration>(deadline - SessionState::Clock::now(),
-                                                            kShortestAlarm);
+  if (deadline >= state.alarm || deadline == SessionState::Clock::time_point::max()) return;
+  const auto now = SessionState::Clock::now();
+  const auto wait =
+      std::clamp<SessionState::Clock::duration>(deadline - now, kShortestAlarm, kLongestAlarm);
+  state.alarm = now + wait;
   delayed_send(this, wait, tick_atom::value);
 }
 

@@ -1,6 +1,7 @@
 #include "actors/supervisor.hpp"
 
 #include <algorithm>
+#include <caf/send.hpp>
 #include <utility>
 
 #include "actors/actor_base.hpp"
@@ -22,6 +23,19 @@ Refusal backend_failed(const std::string& what) {
 
 }  // namespace
 
+// Also when the supervisor breaks: nothing it started outlives it, and no stream waits for ever.
+// (A link would not do: it hands a child's `kill` on to the supervisor, which can't refuse it.)
+SupervisorState::~SupervisorState() {
+  if (parts.board) parts.board->ready(false);
+  for (const auto& [id, session] : sessions) {
+    caf::anon_send(session, refuse_atom::value,
+                   backend_failed("its supervisor ended before its time"));
+  }
+  if (scheduler) caf::anon_send_exit(scheduler, caf::exit_reason::user_shutdown);
+  if (executor) caf::anon_send_exit(executor, caf::exit_reason::user_shutdown);
+  if (kv) caf::anon_send_exit(kv, caf::exit_reason::user_shutdown);
+}
+
 SupervisorActor::SupervisorActor(caf::actor_config& config, SupervisorParts parts)
     : stateful_actor(config) {
   state.parts = std::move(parts);
@@ -30,16 +44,12 @@ SupervisorActor::SupervisorActor(caf::actor_config& config, SupervisorParts part
 SupervisorActor::behavior_type SupervisorActor::make_behavior() {
   set_default_handlers(*this, state.name);
   set_down_handler([this](caf::down_msg& down) { on_down(down); });
-  // Children are linked so that they never outlive a supervisor that broke; their own ends
-  // arrive as down messages.
-  set_exit_handler([](caf::exit_msg&) {});
   set_exception_handler([this](std::exception_ptr& exception) -> caf::error {
     const caf::error reason = to_error(exception);
     log_warning("supervisor: " + describe(reason));
-    state.parts.board->ready(false);
-    for (const auto& [id, session] : state.sessions) {
-      anon_send(session, refuse_atom::value, backend_failed(describe(reason)));
-    }
+    // An engine that waits for an answer must not wait for ever.
+    if (state.start_promise.pending()) state.start_promise.deliver(reason);
+    if (state.stop_promise.pending()) state.stop_promise.deliver(reason);
     return reason;
   });
   return {
@@ -102,13 +112,12 @@ bool SupervisorActor::child_down(const caf::down_msg& down) {
 void SupervisorActor::start_children() {
   state.phase = ServicePhase::kStarting;
   if (!state.kv) {
-    state.kv = spawn<KvManagerActor, caf::linked + caf::monitored>(
-        KvManagerParts{state.parts.kv, state.parts.board});
+    state.kv =
+        spawn<KvManagerActor, caf::monitored>(KvManagerParts{state.parts.kv, state.parts.board});
   }
-  state.executor =
-      state.parts.detached_executor
-          ? spawn<ExecutorActor, caf::detached + caf::linked + caf::monitored>(state.parts.executor)
-          : spawn<ExecutorActor, caf::linked + caf::monitored>(state.parts.executor);
+  state.executor = state.parts.detached_executor
+                       ? spawn<ExecutorActor, caf::detached + caf::monitored>(state.parts.executor)
+                       : spawn<ExecutorActor, caf::monitored>(state.parts.executor);
   const caf::actor_addr asked = state.executor.address();
   request(state.executor, caf::infinite, prepare_atom::value)
       .then(
@@ -128,7 +137,7 @@ void SupervisorActor::on_prepared(const BackendReport& report) {
   }
   if (!report.ok) return on_failure(report.message);
 
-  state.scheduler = spawn<SchedulerActor, caf::linked + caf::monitored>(SchedulerParts{
+  state.scheduler = spawn<SchedulerActor, caf::monitored>(SchedulerParts{
       ++state.epoch, state.parts.scheduler, state.kv, state.executor, state.parts.board});
   state.phase = ServicePhase::kServing;
   state.parts.board->ready(true);

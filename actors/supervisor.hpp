@@ -43,6 +43,8 @@ struct SupervisorState {
   using Clock = std::chrono::steady_clock;
   static constexpr const char* name = "supervisor";
 
+  ~SupervisorState();
+
   SupervisorParts parts;
   ServicePhase phase = ServicePhase::kNew;
   Epoch epoch = 0;

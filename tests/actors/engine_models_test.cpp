@@ -109,7 +109,7 @@ TEST_CASE("the service says what it serves", "[engine][models]") {
   CHECK(info.plan.num_blocks > 0);
   CHECK(!info.backend.empty());
   CHECK(!info.tokenizer.empty());
-  CHECK(info.chat_template.find("ChatML") != std::string::npos);
+  CHECK(!info.chat_template.empty());
 }
 
 }  // namespace

@@ -1,7 +1,10 @@
 // A backend that fails is replaced, and the streams never know.
+#include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <functional>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -175,6 +178,50 @@ TEST_CASE("what was shown before the last failure is a prefix of the answer", "[
   }
 }
 
+/// Counts how many backends hold memory at the same time.
+class CountedBackend final : public Backend {
+ public:
+  CountedBackend(std::unique_ptr<Backend> inner, std::shared_ptr<std::atomic<int>> alive)
+      : inner_(std::move(inner)), alive_(std::move(alive)) {
+    ++*alive_;
+  }
+  ~CountedBackend() override { --*alive_; }
+  void allocate_pool(const KvPoolShape& shape) override { inner_->allocate_pool(shape); }
+  StepResult step(const StepBatch& batch) noexcept override { return inner_->step(batch); }
+  BackendMemory memory() const override { return inner_->memory(); }
+  std::string description() const override { return inner_->description(); }
+
+ private:
+  std::unique_ptr<Backend> inner_;
+  std::shared_ptr<std::atomic<int>> alive_;
+};
+
+TEST_CASE("two backends never hold memory at the same time", "[engine]") {
+  ScriptedEngineOptions options = quick_restarts();
+  options.config.restart.max_restarts = 20;
+  options.steps_until_fatal = std::make_shared<std::atomic<int>>(8);
+  PreparedEngine prepared = scripted_engine(options);
+  const auto alive = std::make_shared<std::atomic<int>>(0);
+  const auto most = std::make_shared<std::atomic<int>>(0);
+  const auto made = std::make_shared<std::atomic<int>>(0);
+  prepared.make_backend = [make = prepared.make_backend, counter = options.steps_until_fatal, alive,
+                           most, made]() -> std::unique_ptr<Backend> {
+    auto backend = std::make_unique<CountedBackend>(make(), alive);
+    *most = std::max(most->load(), alive->load());
+    if (++*made < 6) *counter = 8;
+    return backend;
+  };
+  {
+    Engine engine(std::move(prepared));
+    Streams streams(quick_restarts(), 6);
+    streams.start(engine);
+    streams.check_complete();
+    CHECK(engine.stats().executor_restarts >= 5);
+  }
+  CHECK(*most == 1);
+  CHECK(*alive == 0);
+}
+
 TEST_CASE("a backend that can not be made at once is tried again", "[engine]") {
   ScriptedEngineOptions options = quick_restarts();
   options.steps_until_fatal = std::make_shared<std::atomic<int>>(10);
@@ -190,6 +237,43 @@ TEST_CASE("a backend that can not be made at once is tried again", "[engine]") {
   streams.check_complete();
   CHECK(*calls == 3);
   CHECK(engine.stats().executor_restarts == 1);
+}
+
+/// A factory that can't be copied any more once `broken` is set: an exception in the supervisor.
+struct BreakingFactory {
+  std::function<std::unique_ptr<Backend>()> make;
+  std::shared_ptr<std::atomic<bool>> broken;
+
+  BreakingFactory(std::function<std::unique_ptr<Backend>()> factory,
+                  std::shared_ptr<std::atomic<bool>> flag)
+      : make(std::move(factory)), broken(std::move(flag)) {}
+  BreakingFactory(const BreakingFactory& other) : make(other.make), broken(other.broken) {
+    if (*broken) throw std::runtime_error("no more copies");
+  }
+  std::unique_ptr<Backend> operator()() const { return make(); }
+};
+
+TEST_CASE("a supervisor that breaks leaves no stream and no engine waiting", "[engine]") {
+  ScriptedEngineOptions options = quick_restarts();
+  options.steps_until_fatal = std::make_shared<std::atomic<int>>(15);
+  const auto broken = std::make_shared<std::atomic<bool>>(false);
+  PreparedEngine prepared = scripted_engine(options);
+  prepared.make_backend = BreakingFactory(prepared.make_backend, broken);
+  Engine engine(std::move(prepared));
+  *broken = true;
+  Streams streams(quick_restarts(), 4);
+  streams.start(engine);
+  for (const auto& log : streams.logs) {
+    REQUIRE(log->wait_for_end());
+    CHECK(log->sound());
+    CHECK(log->outcome() == "error:backend_failed");
+  }
+  CHECK(!engine.stats().ready);
+  auto late = std::make_shared<StreamLog>();
+  (void)engine.generate(request_for("too late", 5), recorder(late), Delivery::kOnReturn);
+  REQUIRE(late->wait_for_end());
+  CHECK(late->sound());
+  engine.shutdown(std::chrono::milliseconds(0));
 }
 
 TEST_CASE("an engine whose backend can not be made throws what it threw", "[engine]") {

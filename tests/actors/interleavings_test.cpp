@@ -126,6 +126,17 @@ void disturb(OneStream& stream, std::uint64_t how) {
   }
 }
 
+/// An actor that breaks for whatever reason, at any moment.
+void kill_a_child(Machine& machine, std::uint64_t which) {
+  const SupervisorState& state = actor_of<SupervisorActor>(machine.supervisor).state;
+  const auto kill = [](const auto& child) {
+    if (child) caf::anon_send_exit(child, caf::exit_reason::kill);
+  };
+  if (which % 3 == 0) kill(state.scheduler);
+  if (which % 3 == 1) kill(state.executor);
+  if (which % 3 == 2) kill(state.kv);
+}
+
 void play(std::uint32_t seed) {
   INFO("seed " << seed);
   std::mt19937 random(seed);
@@ -149,6 +160,8 @@ void play(std::uint32_t seed) {
       disturb(machine.streams[random() % machine.streams.size()], random());
     } else if (dice == 8 && harsh && !peace) {
       *machine.fatal = static_cast<int>(1 + random() % 5);
+    } else if (dice == 9 && harsh && !peace) {
+      kill_a_child(machine, random());
     } else if (dice < 20 && !machine.streams.empty()) {
       const OneStream& stream = machine.streams[random() % machine.streams.size()];
       stream.handle.delivered(stream.log->last_number());

@@ -75,7 +75,7 @@ class Reader {
         return Value::boolean(flag);
       }
       case ondemand::json_type::null:
-        if (!value.is_null()) value_error("not valid JSON");
+        if (without_spaces(value.raw_json_token()) != "null") value_error("not valid JSON");
         return Value();
     }
     value_error("not valid JSON");
@@ -108,12 +108,16 @@ class Reader {
     return Value::dict(std::move(entries));
   }
 
+  /// A raw token reaches up to the next one.
+  static std::string_view without_spaces(std::string_view token) {
+    return token.substr(0, token.find_last_not_of(" \t\r\n") + 1);
+  }
+
   static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
   /// The grammar of JSON numbers, so that any integer stays exact.
   static Value read_number(std::string_view token) {
-    const std::size_t size = token.find_last_not_of(" \t\r\n") + 1;
-    token = token.substr(0, size);
+    token = without_spaces(token);
     std::size_t at = token.starts_with('-') ? 1 : 0;
     const auto digits = [&] {
       const std::size_t begin = at;

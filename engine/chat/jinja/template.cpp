@@ -18,7 +18,8 @@ TemplateError::TemplateError(const std::string& name, int line, FailureKind kind
 
 Template Template::parse(std::string_view source, std::string name) {
   try {
-    return Template(std::make_shared<const Tree>(parse_template(source)), std::move(name));
+    auto tree = std::make_shared<const Tree>(parse_template(source));
+    return Template(std::move(tree), std::move(name));
   } catch (const SyntaxFailure& failure) {
     throw TemplateError(name, failure.line(), failure.kind(), failure.what());
   }

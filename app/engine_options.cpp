@@ -112,7 +112,7 @@ void EngineOptions::add_to(CLI::App& command, EngineUse use, bool model_is_posit
 }
 
 EngineConfig EngineOptions::finish() const {
-  EngineConfig result = config;
+  EngineConfig result = plan_settings();
   if (result.model.empty()) {
     result.model = bundled_model();
     if (result.model.empty()) {
@@ -121,6 +121,11 @@ EngineConfig EngineOptions::finish() const {
                   "name a GGUF file with --model.");
     }
   }
+  return result;
+}
+
+EngineConfig EngineOptions::plan_settings() const {
+  EngineConfig result = config;
   if (!kv_type.empty()) {
     result.plan.kv_type_k = result.plan.kv_type_v = parse_kv_type(kv_type, "--kv-type");
   }

@@ -28,8 +28,10 @@ struct EngineOptions {
   /// Adds the options to a command, in groups for --help. `this` must outlive the parsing.
   void add_to(CLI::App& command, EngineUse use, bool model_is_positional);
 
-  /// The checked configuration. Throws Error(kInvalidArgument).
+  /// The checked configuration. Throws Error(kInvalidArgument), Error(kNotFound) without a model.
   EngineConfig finish() const;
+  /// The same without asking for a model.
+  EngineConfig plan_settings() const;
 };
 
 /// "8GiB", "512M", "1.5g", "4096" (bytes) to bytes; K, M, G, T are powers of 1024.

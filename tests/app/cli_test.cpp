@@ -168,6 +168,12 @@ TEST_CASE("plan and inspect answer without taking memory") {
   const Result plan = run({"plan", kModel, "--json"});
   CHECK(plan.code == 0);
   CHECK(contains(plan.out, "\"kv_bytes_per_token\":2304"));  // 6 layers x 2 x 96 x 2 bytes
+  // The 7B class before a download: 512 KiB a token, 8 sequences of 4096 positions in 16 GiB.
+  const Result shape = run({"plan", "--shape", "layers=32,hidden=4096,heads=32", "--context",
+                            "4096", "--sequences", "8", "--memory", "64GiB", "--json"});
+  CHECK(shape.code == 0);
+  CHECK(contains(shape.out, "\"kv_bytes_per_token\":524288"));
+  CHECK(contains(shape.out, "\"kv_pool_bytes\":17179869184"));
   const Result inspect = run({"inspect", kModel, "--tensors", "--metadata"});
   CHECK(inspect.code == 0);
   CHECK(contains(inspect.out, "blk.5.ffn_up.weight"));

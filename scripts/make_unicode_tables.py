@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""Writes engine/chat/jinja/unicode_tables.cpp from the Unicode data of this Python (3.11: 14.0)."""
+"""Writes engine/chat/jinja/unicode_tables.cpp from the Unicode data of this Python (3.11: 14.0).
+
+    scripts/make_unicode_tables.py | clang-format > engine/chat/jinja/unicode_tables.cpp
+"""
 
 import sys
 import unicodedata
@@ -73,20 +76,17 @@ def main():
         ("kNumeric", lambda c: c.isalnum() and not c.isalpha()),
         ("kUppercase", str.isupper),
         ("kLowercase", str.islower),
-        ("kTitlecase", str.istitle),
+        ("kTitlecase", lambda c: unicodedata.category(c) == "Lt"),
     ]:
-        if name == "kTitlecase":
-            predicate = lambda c: unicodedata.category(c) == "Lt"
         rows = [f"{{0x{a:x}, 0x{b:x}}}" for a, b in ranges(predicate)]
         emit(out, "CodePointRange", name, rows)
     for name, method in [("kToUpper", str.upper), ("kToLower", str.lower)]:
         rows = [f"{{0x{a:x}, 0x{b:x}, {s}, {d}}}" for a, b, s, d in simple_mapping(method)]
         emit(out, "CaseRun", name, rows)
-    title = lambda c: c.title()
     for name, special in [
         ("kSpecialUpper", special_mapping(str.upper)),
         ("kSpecialLower", special_mapping(str.lower)),
-        ("kSpecialTitle", special_mapping(title, str.upper)),
+        ("kSpecialTitle", special_mapping(str.title, str.upper)),
     ]:
         rows = [f"{{0x{c:x}, {{{', '.join(hex(x) for x in m)}}}, {len(m)}}}" for c, m in special]
         emit(out, "SpecialCase", name, rows)

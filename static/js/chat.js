@@ -3,19 +3,22 @@
 import { byId } from './dom.js';
 import { showContext } from './context_meter.js';
 import { Figures, count } from './figures.js';
-import { newAnswer } from './conversation.js';
+import { isUnderWay, newAnswer } from './conversation.js';
 import { describeEnd } from './reasons.js';
 import { randomSeed } from './settings.js';
 
 const kTick = 250;        // ms between two updates of the live numbers
 const kSilence = 20000;   // ms without any sign of life that are worth a word
 const kPatience = 1500;   // ms of waiting after which its length is shown
+const kKeep = 30000;      // ms that the server is to keep a stream whose page is away
+const kGone = ['unknown_stream', 'gone_too_far'];
 
 export class Chat {
   #parts;          // {connection, streams, conversation, settings, composer, announcer, notice, follow}
   #transcript = null;
   #hello = {};
-  #active = null;   // {exchange, id, figures, phase, timer}
+  #active = null;   // {exchange, id, figures, phase, heartbeat, timer, mayForget}
+  #keep = kKeep;    // 0 where the server keeps no streams
   #offline = false; // the notice says so
   #editing = null;  // the exchange that the next message replaces
 
@@ -27,6 +30,8 @@ export class Chat {
     this.#transcript = transcript;
     transcript.update();
     this.#drawContext();
+    const exchange = this.#parts.conversation.last;
+    if (exchange && isUnderWay(exchange.answer)) this.#takeUp(exchange);
   }
 
   setHello(hello) {
@@ -63,11 +68,21 @@ export class Chat {
     const { streams, composer } = this.#parts;
     if (!this.busy) return false;
     const { exchange, id } = this.#active;
-    if (exchange.answer.stoppedHere) return true;
     exchange.answer.stoppedHere = true;
     composer.setBusy('stopping');
     this.#transcript.view(exchange).progress('Stopping…');
     streams.cancel(id);
+    return true;
+  }
+
+  /// Closes the gate in a running answer, or opens it again. False when there is none.
+  togglePause() {
+    const active = this.#active;
+    if (!active?.figures.tokens || active.exchange.answer.stoppedHere) return false;
+    const paused = !active.exchange.answer.paused;
+    if (!this.#parts.streams.pause(active.id, paused)) return false;
+    this.#setPaused(active, paused);
+    this.#parts.announcer.say(paused ? 'Paused.' : 'The answer goes on.');
     return true;
   }
 
@@ -156,24 +171,40 @@ export class Chat {
   }
 
   #ask(exchange, mayForget = this.#parts.settings.makeRoom) {
-    const { streams, conversation, settings, composer, announcer } = this.#parts;
+    const { streams, conversation, settings } = this.#parts;
     const options = settings.request(exchange.answer.seed);
     exchange.answer.seed = options.seed;
     const request = { messages: conversation.messagesFor(exchange, settings.system.trim()), ...options };
-    const active = {
-      exchange, figures: new Figures(), phase: { phase: 'sent' }, timer: 0, id: null, mayForget,
-    };
+    if (this.#keep > 0) request.keep_ms = this.#keep;
+    const active = { exchange, figures: new Figures(), phase: 'sent', mayForget };
     active.id = streams.start(request, this.#listener(active));
-    if (active.id === null) {
-      this.#fail(active, 'cut', 'The connection to the server is lost. Nothing was sent.');
-      return;
-    }
+    if (active.id === null) this.#fail(active, 'cut', 'The connection to the server is lost. Nothing was sent.');
+    else this.#begin(active);
+  }
+
+  /// An answer that was under way when the page was loaded again.
+  #takeUp(exchange) {
+    const { answer } = exchange;
+    const active = { exchange, figures: new Figures(answer), phase: 'sent', mayForget: false };
+    active.id = this.#parts.streams.resume(answer.key, answer.n, this.#listener(active));
+    this.#begin(active);
+    this.#setPaused(active, answer.paused);
+  }
+
+  #begin(active) {
     this.#active = active;
     active.timer = setInterval(() => this.#tick(active), kTick);
-    announcer.begin();
-    composer.setBusy('answering');
+    this.#parts.announcer.begin();
+    this.#parts.composer.setBusy('answering');
     document.body.classList.add('streaming');
-    conversation.save();
+    this.#parts.conversation.save();
+  }
+
+  #setPaused(active, paused) {
+    active.exchange.answer.paused = paused;
+    document.body.classList.toggle('paused', paused);
+    this.#transcript.view(active.exchange).setPaused(paused);
+    this.#tick(active);
   }
 
   #listener(active) {
@@ -184,19 +215,26 @@ export class Chat {
     return {
       accepted: (frame) => {
         answer.accepted = frame;
-        active.phase = { phase: 'accepted' };
+        answer.key = frame.stream;
+        answer.n = frame.n;
+        active.phase = frame.type;
         figures.heard();
         this.#tick(active);
+        this.#parts.conversation.save();
       },
       heartbeat: (frame) => {
-        active.phase = frame;
+        active.phase = frame.phase;
+        active.heartbeat = frame;
         figures.heard();
-        this.#tick(active);
+        if (answer.paused !== (frame.phase === 'paused')) this.#setPaused(active, !answer.paused);
+        else this.#tick(active);
       },
       token: (frame) => {
-        figures.add(frame.tokens?.length ?? 1);
+        figures.add(frame.tokens?.filter(({ id }) => id >= 0).length ?? 1);
         const text = String(frame.text ?? '');
         answer.status = 'live';
+        answer.n = frame.n;
+        answer.ttft = figures.ttft;
         answer.drawn = figures.tokens;
         answer.text += text;
         view.append(text);
@@ -207,7 +245,6 @@ export class Chat {
         answer.status = 'done';
         answer.done = frame;
         answer.drawn = frame.usage?.completion_tokens ?? answer.drawn;
-        answer.ttft = figures.ttft;
         this.#end(active);
         view.finish();
         const { before, code, after } = describeEnd(frame, answer.stoppedHere);
@@ -231,6 +268,16 @@ export class Chat {
       this.#ask(exchange, true);
       return;
     }
+    if (code === 'invalid_request' && this.#keep > 0 && message?.includes('keep_ms')) {
+      this.#keep = 0;
+      this.#end(active);
+      this.#ask(exchange, active.mayForget);
+      return;
+    }
+    if (kGone.includes(code)) {
+      this.#fail(active, 'cut', 'This answer was interrupted, and the server no longer has the rest of it.');
+      return;
+    }
     exchange.answer.code = code;
     const tooLong = code === 'prompt_too_long' ? 'This conversation no longer fits into the model’s context. ' : '';
     this.#fail(active, 'failed', `${tooLong}${message || 'The server gave no reason.'}`);
@@ -249,7 +296,7 @@ export class Chat {
   #end(active) {
     clearInterval(active.timer);
     this.#active = null;
-    document.body.classList.remove('streaming');
+    document.body.classList.remove('streaming', 'paused');
     this.#parts.composer.setBusy('');
   }
 
@@ -277,9 +324,11 @@ export class Chat {
     const { exchange, figures } = active;
     const view = this.#transcript.view(exchange);
     const idle = performance.now() - figures.heardAt;
-    const silence = idle > kSilence ? Math.floor(idle / 1000) : 0;
-    if (figures.tokens > 0) view.live(figures, silence);
-    else if (!exchange.answer.stoppedHere) view.progress(...progressOf(active, silence));
+    let trouble = '';
+    if (this.#parts.connection.state !== 'open') trouble = 'Connection lost. The answer goes on when it is back.';
+    else if (idle > kSilence) trouble = `The server has been silent for ${Math.floor(idle / 1000)} s.`;
+    if (figures.tokens > 0) view.live(figures, trouble);
+    else if (!exchange.answer.stoppedHere) view.progress(...(trouble ? [trouble] : progressOf(active)));
     this.#drawContext();
   }
 
@@ -291,18 +340,17 @@ export class Chat {
   }
 }
 
-function progressOf({ phase, figures }, silence) {
+function progressOf({ phase, heartbeat, figures }) {
   const waited = performance.now() - figures.sentAt;
   const seconds = waited > kPatience ? ` · ${Math.floor(waited / 1000)} s` : '';
-  if (silence > 0) return [`The server has been silent for ${silence} s. Esc ends the wait.`];
-  switch (phase.phase) {
+  switch (phase) {
     case 'queued': {
-      const ahead = phase.queue_position - 1;
+      const ahead = heartbeat.queue_position - 1;
       return [ahead > 0 ? `In the queue, ${ahead} ahead of you${seconds}` : `Next in the queue${seconds}`];
     }
     case 'prefill':
-      return [`Reading the prompt, ${phase.prefill_done} of ${phase.prefill_total} tokens${seconds}`,
-        phase.prefill_done, phase.prefill_total];
+      return [`Reading the prompt, ${heartbeat.prefill_done} of ${heartbeat.prefill_total} tokens${seconds}`,
+        heartbeat.prefill_done, heartbeat.prefill_total];
     case 'paused':
       return [`Paused${seconds}`];
     default:

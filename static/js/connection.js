@@ -54,8 +54,8 @@ export class Connection extends EventTarget {
     if (frame?.type === 'hello') {
       clearTimeout(this.#timer);
       this.#failures = 0;
-      this.dispatchEvent(new CustomEvent('hello', { detail: frame }));
       this.#become('open');
+      this.dispatchEvent(new CustomEvent('hello', { detail: frame }));
     } else if (frame !== null && typeof frame === 'object') {
       this.dispatchEvent(new CustomEvent('frame', { detail: frame }));
     }

@@ -1,8 +1,9 @@
 // What was said: a list of exchanges, each a message and its answer.
 //
 // exchange: {prompt, forgotten, answer}
-// answer: {text, status, drawn, seed, accepted, done, ttft, stoppedHere, code, message}
-// status: waiting, live, then one of done, cut (the connection broke) and failed (an error).
+// answer: {text, status, drawn, seed, accepted, done, ttft, stoppedHere, paused, code, message, key, n}
+// status: waiting, live, then one of done, cut (interrupted) and failed (an error).
+// key and n: the stream at the server, and its last event that is part of `text`.
 
 import { load, save, tab } from './storage.js';
 
@@ -19,11 +20,11 @@ export class Conversation {
     for (const { prompt, forgotten, answer } of stored) {
       if (typeof prompt !== 'string' || typeof answer?.text !== 'string') return conversation;
       if (answer.status === 'done' && typeof answer.done?.rule !== 'string') return conversation;
-      if (answer.status === 'waiting' || answer.status === 'live') {
+      if (isUnderWay(answer) && !answer.key) {
         answer.status = 'cut';
         answer.message = 'The page was reloaded while this answer was on its way.';
       }
-      conversation.exchanges.push({ prompt, forgotten: forgotten === true, answer });
+      conversation.exchanges.push({ prompt, forgotten: forgotten === true, answer: { ...newAnswer(), ...answer } });
     }
     return conversation;
   }
@@ -83,9 +84,11 @@ export class Conversation {
 export function newAnswer(seed) {
   return {
     text: '', status: 'waiting', drawn: 0, seed, accepted: null, done: null, ttft: 0, stoppedHere: false,
-    code: '', message: '',
+    paused: false, code: '', message: '', key: null, n: 0,
   };
 }
+
+export const isUnderWay = ({ status }) => status === 'waiting' || status === 'live';
 
 function isPartOfHistory({ answer }) {
   return answer.text !== '';

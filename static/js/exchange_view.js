@@ -9,12 +9,13 @@ import { describeEnd } from './reasons.js';
 export class ExchangeView {
   node;
   #exchange;
-  #actions;      // {edit, again, retry, makeRoom, newChat}
+  #actions;      // {edit, again, retry, makeRoom, newChatWith, togglePause, canForget}
   #text = new GrowingText();  // of the latest answer
   #answer;
   #progress = el('div', { class: 'progress' });
   #figures = el('div', { class: 'figures' });
   #foot;
+  #pause = el('button', { type: 'button', class: 'tool', onclick: () => this.#actions.togglePause() });
   #trouble = null;
   #divider = null;
   #onwrite;
@@ -42,13 +43,14 @@ export class ExchangeView {
     this.#text = new GrowingText(this.#onwrite);
     before.node.replaceWith(this.#text.node);
     this.#figures.replaceChildren();
-    this.#foot.replaceChildren(this.#figures);
+    this.#foot.replaceChildren(this.#figures, el('div', { class: 'actions' }, this.#pause));
     this.#foot.hidden = true;
     this.#progress.hidden = false;
     this.#progress.textContent = 'Sending…';
     this.#answer.className = 'answer live waiting';
+    this.setPaused(answer.paused);
     this.#answer.setAttribute('aria-busy', 'true');
-    if (answer.text) {
+    if (answer.text || answer.status === 'live') {
       this.append(answer.text);
       this.#text.flush();
     }
@@ -76,17 +78,27 @@ export class ExchangeView {
     this.#text.append(text);
   }
 
-  live(figures, silence) {
+  setPaused(paused) {
+    this.#answer.classList.toggle('paused', paused);
+    this.#pause.replaceChildren(icon(paused ? 'play' : 'pause'),
+      el('span', { text: paused ? 'Continue' : 'Pause' }), el('kbd', { text: 'Alt P' }));
+  }
+
+  /// The numbers so far, or what stands in the way.
+  live(figures, trouble) {
     if (!this.#progress.hidden) return;
+    const { paused } = this.#exchange.answer;
     this.#figures.replaceChildren(
-      figure('TTFT', duration(figures.ttft)),
-      figure('', figures.rate ? rateText(figures.rate) : '– tok/s'),
-      figure('', count(figures.tokens, 'token')),
-      ...(silence > 0 ? [el('span', { text: `The server has been silent for ${silence} s` })] : []));
+      ...(trouble ? [el('span', { text: trouble })] : [
+        figure('TTFT', duration(figures.ttft)),
+        paused ? el('b', { text: 'Paused' }) : figure('', figures.rate ? rateText(figures.rate) : '– tok/s'),
+      ]),
+      figure('', count(figures.tokens, 'token')));
   }
 
   finish() {
     const { answer } = this.#exchange;
+    const hadFocus = this.#pause === document.activeElement;
     this.#settle('answer');
     if (answer.text === '') {
       this.#progress.hidden = false;
@@ -95,6 +107,7 @@ export class ExchangeView {
     this.#figures.replaceChildren(...finalFigures(answer));
     this.#foot.prepend(reasonOf(answer));
     this.#addActions();
+    if (hadFocus) this.#foot.querySelector('button').focus();
   }
 
   /// The answer was cut off or refused: says so in place, and offers what can be done.
@@ -151,6 +164,7 @@ export class ExchangeView {
     this.#answer.className = classes;
     this.#answer.removeAttribute('aria-busy');
     this.#progress.hidden = true;
+    this.#foot.replaceChildren(this.#figures);
     this.#foot.hidden = false;
   }
 

@@ -5,9 +5,13 @@ const kWindow = 2000;  // ms that the rate looks back
 export class Figures {
   sentAt = performance.now();
   heardAt = this.sentAt;  // any frame of the stream
-  firstAt = 0;
-  tokens = 0;
   #marks = [];  // [time, tokens so far]
+
+  /// `drawn` and `ttft` as far as an earlier page has seen them.
+  constructor({ drawn = 0, ttft = 0 } = {}) {
+    this.tokens = drawn;
+    this.ttft = ttft;  // ms from sending to the first token, or 0
+  }
 
   heard() {
     this.heardAt = performance.now();
@@ -17,14 +21,9 @@ export class Figures {
     const now = performance.now();
     this.heardAt = now;
     this.tokens += tokens;
-    this.firstAt ||= now;
+    this.ttft ||= now - this.sentAt;
     this.#marks.push([now, this.tokens]);
     while (this.#marks.length > 2 && this.#marks[1][0] < now - kWindow) this.#marks.shift();
-  }
-
-  /// ms from sending to the first token, or 0.
-  get ttft() {
-    return this.firstAt && this.firstAt - this.sentAt;
   }
 
   /// Tokens per second over the last moments, or 0 while unknown.

@@ -2,7 +2,7 @@
 
 import { byId } from './dom.js';
 
-/// keys: {stop() -> whether there was something to stop, cancelEdit(), editLast()}.
+/// keys: {stop() -> whether there was something to stop, togglePause(), cancelEdit(), editLast()}.
 export function startKeyboard(composer, keys) {
   const box = byId('prompt');
 
@@ -13,6 +13,8 @@ export function startKeyboard(composer, keys) {
     const control = event.ctrlKey || event.metaKey;
     if (key === 'Escape') {
       if (!keys.stop()) keys.cancelEdit();
+    } else if (event.altKey && event.code === 'KeyP') {
+      if (keys.togglePause()) event.preventDefault();
     } else if ((key === '/' && !writing && !control) || (key.toLowerCase() === 'k' && control)) {
       event.preventDefault();
       composer.focus();

@@ -39,6 +39,7 @@ const actions = {
   retry: (exchange) => chat.retry(exchange),
   makeRoom: (exchange) => chat.makeRoom(exchange),
   newChatWith: (exchange) => chat.newChat(exchange.prompt),
+  togglePause: () => chat.togglePause(),
   canForget: (exchange) => conversation.canForget(exchange),
 };
 chat.begin(new Transcript(conversation, actions, () => follow.grown()));
@@ -48,12 +49,14 @@ composer.onstop = () => chat.stop();
 byId('new-chat').addEventListener('click', () => chat.newChat());
 startKeyboard(composer, {
   stop: () => chat.stop(),
+  togglePause: () => chat.togglePause(),
   cancelEdit: () => chat.cancelEdit(),
   editLast: () => chat.edit(conversation.last),
 });
 startTheme();
 startViewport();
 addEventListener('pagehide', () => chat.save());
+document.addEventListener('visibilitychange', () => { if (document.hidden) chat.save(); });
 
 const suggest = (text) => {
   if (!chat.send(text)) composer.text = text;

@@ -7,6 +7,7 @@
 //     stream.end();                                    // cancelled or end_token
 //   }});
 
+import { randomBytes } from 'node:crypto';
 import { createServer } from 'node:http';
 import { readFile } from 'node:fs/promises';
 import { extname, join, normalize } from 'node:path';
@@ -25,7 +26,7 @@ const kOptions = new Set(['type', 'id', 'messages', 'prompt', 'max_tokens', 'min
   'temperature', 'top_k', 'top_p', 'min_p', 'repetition_penalty', 'presence_penalty',
   'frequency_penalty', 'seed', 'top_logprobs', 'stop', 'stop_token_ids', 'ignore_eos',
   'min_confidence', 'patience', 'repetition_ngram', 'repetition_times', 'time_limit_ms',
-  'parse_special', 'salt']);
+  'parse_special', 'salt', 'keep_ms']);
 
 export const kHello = {
   type: 'hello', protocol: 'sluice.v1', model: 'Sluice demo storyteller', context_length: 512,
@@ -33,7 +34,7 @@ export const kHello = {
 };
 
 export async function startMock({ onGenerate = echo, hello = kHello, port = 0 } = {}) {
-  const mock = { onGenerate, hello, requests: [], frames: [], paths: [] };
+  const mock = { onGenerate, hello, requests: [], frames: [], paths: [], kept: new Map(), options: new Set(kOptions) };
   const http = createServer((request, response) => serve(mock, request, response));
   const sockets = new WebSocketServer({ noServer: true, handleProtocols: (offered) => (offered.has('sluice.v1') ? 'sluice.v1' : false) });
   http.on('upgrade', (request, socket, head) => {
@@ -45,7 +46,7 @@ export async function startMock({ onGenerate = echo, hello = kHello, port = 0 } 
   });
   await new Promise((ready) => { http.listen(port, '127.0.0.1', ready); });
   mock.url = `http://127.0.0.1:${http.address().port}`;
-  /// Breaks every connection without a closing handshake.
+  /// Breaks every connection without a closing handshake; kept streams go on.
   mock.dropAll = () => { for (const ws of sockets.clients) ws.terminate(); };
   /// While true, new WebSocket connections are refused.
   mock.refusing = false;
@@ -73,36 +74,50 @@ async function serve(mock, request, response) {
 }
 
 function converse(mock, ws) {
-  const streams = new Map();
-  ws.send(JSON.stringify(mock.hello));
+  const streams = new Map();  // by the client's own ids
+  const send = (frame) => ws.send(JSON.stringify(frame));
+  send(mock.hello);
   ws.on('message', (data) => {
     const frame = JSON.parse(data);
+    const { type, id } = frame;
     mock.frames.push(frame);
-    if (frame.type === 'generate') {
+    const stream = streams.get(id);
+    if (type === 'generate') {
       mock.requests.push(frame);
-      const unknown = Object.keys(frame).find((key) => !kOptions.has(key));
-      const stream = new MockStream(mock, ws, frame, () => streams.delete(frame.id));
-      streams.set(frame.id, stream);
-      if (unknown) stream.error('unknown_field', `There is no field "${unknown}" in a generate frame.`);
-      else mock.onGenerate(stream);
-    } else if (frame.type === 'cancel') {
-      streams.get(frame.id)?.cancel();
-    }
+      const unknown = Object.keys(frame).find((key) => !mock.options.has(key));
+      if (unknown) return send({ type: 'error', id, code: 'invalid_request', message: `There is no field "${unknown}" in a generate frame.` });
+      streams.set(id, new MockStream(mock, frame));
+      streams.get(id).attach(ws, id, 0);
+      mock.onGenerate(streams.get(id));
+    } else if (type === 'resume') {
+      const kept = mock.kept.get(frame.stream);
+      if (!kept) return send({ type: 'error', id, code: 'unknown_stream', message: 'There is no stream with this key.' });
+      streams.set(id, kept);
+      kept.attach(ws, id, frame.after);
+    } else if (type === 'cancel') stream?.cancel();
+    else if (type === 'pause' || type === 'unpause') stream?.pause(type === 'pause');
+    else send({ type: 'error', code: 'unknown_type', message: `There is no frame type "${type}".` });
+    return undefined;
   });
-  ws.on('close', () => { for (const stream of streams.values()) stream.cancel(); });
+  ws.on('close', () => { for (const stream of streams.values()) stream.detach(ws); });
 }
 
 class MockStream {
   cancelled = false;
-  #mock; #ws; #ended; #n = 0; #drawn = 0; #id; #sentAt = performance.now();
+  key = null;
+  #mock; #log = []; #viewers = new Map(); #drawn = 0; #sentAt = performance.now();
+  #moving = Promise.resolve(); #move = null;
 
-  constructor(mock, ws, request, ended) {
+  constructor(mock, request) {
     this.#mock = mock;
-    this.#ws = ws;
     this.request = request;
-    this.#id = request.id;
-    this.#ended = ended;
-    this.whenCancelled = new Promise((resolve) => { this.cancel = () => { this.cancelled = true; resolve(); }; });
+    if (request.keep_ms > 0) {
+      this.key = randomBytes(16).toString('base64url');
+      mock.kept.set(this.key, this);
+    }
+    this.whenCancelled = new Promise((resolve) => {
+      this.cancel = () => { this.cancelled = true; this.pause(false); resolve(); };
+    });
   }
 
   get message() {
@@ -113,22 +128,48 @@ class MockStream {
     return Math.ceil(JSON.stringify(this.request.messages ?? this.request.prompt).length / 6);
   }
 
+  get viewers() {
+    return this.#viewers.size;
+  }
+
+  attach(ws, id, after) {
+    for (const frame of this.#log) if (frame.n > after) ws.send(JSON.stringify({ ...frame, id }));
+    this.#viewers.set(ws, id);
+  }
+
+  detach(ws) {
+    this.#viewers.delete(ws);
+    if (this.#viewers.size === 0 && !this.key) this.cancel();
+  }
+
+  pause(paused) {
+    if (paused === (this.#move !== null)) return;
+    if (paused) {
+      this.#moving = new Promise((resolve) => { this.#move = resolve; });
+      this.heartbeat('paused');
+    } else {
+      this.#move();
+      this.#move = null;
+    }
+  }
+
   accepted() {
-    this.#send({ type: 'accepted', n: ++this.#n, model: this.#mock.hello.model, prompt_tokens: this.promptTokens, max_tokens: this.request.max_tokens ?? 512, context_length: this.#mock.hello.context_length, seed: this.request.seed ?? 1 });
+    this.#event({ type: 'accepted', model: this.#mock.hello.model, prompt_tokens: this.promptTokens, max_tokens: this.request.max_tokens ?? 512, context_length: this.#mock.hello.context_length, seed: this.request.seed ?? 1, ...(this.key && { stream: this.key }) });
   }
 
   heartbeat(phase, fields = {}) {
-    this.#send({ type: 'heartbeat', n: this.#n, phase, queue_position: 0, prefill_done: 0, prefill_total: 0, ...fields });
+    this.#send({ type: 'heartbeat', n: this.#log.length, phase, queue_position: 0, prefill_done: 0, prefill_total: 0, ...fields });
   }
 
   token(text) {
     this.#drawn += 1;
-    this.#send({ type: 'token', n: ++this.#n, text, tokens: [{ id: 100 + this.#drawn, text, logprob: -0.5 }] });
+    this.#event({ type: 'token', text, tokens: [{ id: 100 + this.#drawn, text, logprob: -0.5 }] });
   }
 
-  /// The text word by word, `pace` ms apart.
+  /// The text word by word, `pace` ms apart; stands still while paused.
   async tokens(text, { pace = 0 } = {}) {
     for (const piece of text.match(/\s*\S+\s*$|\s*\S+/g) ?? []) {
+      await this.#moving;
       if (this.cancelled) return;
       this.token(piece);
       if (pace > 0) await Promise.race([sleep(pace), this.whenCancelled]);
@@ -140,26 +181,34 @@ class MockStream {
       ? { reason: 'cancelled', rule: 'cancelled', matched: '', matched_token: -1, detail: 'by the client' }
       : { reason: 'stop', rule: 'end_token', matched: '<|im_end|>', matched_token: 2, detail: '' };
     const total = performance.now() - this.#sentAt;
-    this.#send({
-      type: 'done', n: ++this.#n, position: 0, ...normal,
+    this.#event({
+      type: 'done', position: 0, ...normal,
       usage: { prompt_tokens: this.promptTokens, cached_tokens: 0, completion_tokens: this.#drawn },
       timing: { queued_ms: 0.1, ttft_ms: 4.2, total_ms: total, tokens_per_second: this.#drawn > 1 ? 381.2 : 0 },
       ...fields,
     });
-    this.#ended();
   }
 
   error(code, message) {
-    this.#send({ type: 'error', n: ++this.#n, code, message });
-    this.#ended();
+    this.#event({ type: 'error', code, message });
   }
 
+  /// Breaks the connections, and forgets the stream as a server that starts again would.
   drop() {
-    this.#ws.terminate();
+    this.#mock.kept.delete(this.key);
+    for (const ws of this.#viewers.keys()) ws.terminate();
+  }
+
+  #event(fields) {
+    const frame = { ...fields, n: this.#log.length + 1 };
+    this.#log.push(frame);
+    this.#send(frame);
   }
 
   #send(frame) {
-    if (this.#ws.readyState === this.#ws.OPEN) this.#ws.send(JSON.stringify({ id: this.#id, ...frame }));
+    for (const [ws, id] of this.#viewers) {
+      if (ws.readyState === ws.OPEN) ws.send(JSON.stringify({ ...frame, id }));
+    }
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include "engine/base/json_writer.hpp"
 #include "web/metrics.hpp"
+#include "web/stop_rule_list.hpp"
 
 namespace sluice::web {
 namespace {
@@ -57,9 +58,7 @@ void write_plan(JsonWriter& json, const MemoryPlan& plan) {
 /// The rules in force, in the order in which they are tried.
 void write_stop_policy(JsonWriter& json, const ServiceInfo& info) {
   json.begin_object().key("order").begin_array();
-  for (const StopRule rule : {StopRule::kMaxNewTokens, StopRule::kEndToken, StopRule::kStopString,
-                              StopRule::kLowConfidence, StopRule::kRepetition, StopRule::kTimeLimit,
-                              StopRule::kContextFull, StopRule::kCancelled}) {
+  for (const StopRule rule : all_stop_rules()) {
     json.value(sluice::name(rule));
   }
   json.end_array().field("max_tokens_default", info.default_max_new_tokens);

@@ -2,18 +2,15 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <cstdint>
 #include <map>
 #include <string_view>
 #include <utility>
 
+#include "web/stop_rule_list.hpp"
+
 namespace sluice::web {
 namespace {
-
-constexpr std::array kRules = {
-    StopRule::kMaxNewTokens, StopRule::kEndToken,  StopRule::kStopString,  StopRule::kLowConfidence,
-    StopRule::kRepetition,   StopRule::kTimeLimit, StopRule::kContextFull, StopRule::kCancelled};
 
 class Exposition {
  public:
@@ -96,7 +93,7 @@ void write_streams(Exposition& out, const EngineStats& stats) {
   out.header("sluice_streams_finished_total", "Streams ended, by stop rule or error.", "counter");
   // Every rule from the start, so that its first stream shows as a rise from 0.
   std::map<std::string, std::uint64_t> finished = stats.streams_finished;
-  for (const StopRule rule : kRules) finished.try_emplace(std::string(name(rule)), 0);
+  for (const StopRule rule : all_stop_rules()) finished.try_emplace(std::string(name(rule)), 0);
   finished.try_emplace("error", 0);
   for (const auto& [rule, count] : finished) {
     out.sample("sluice_streams_finished_total", "rule", rule, count);

@@ -202,7 +202,6 @@ export class Chat {
 
   #setPaused(active, paused) {
     active.exchange.answer.paused = paused;
-    document.body.classList.toggle('paused', paused);
     this.#transcript.view(active.exchange).setPaused(paused);
     this.#tick(active);
   }
@@ -275,7 +274,7 @@ export class Chat {
       return;
     }
     if (kGone.includes(code)) {
-      this.#fail(active, 'cut', 'This answer was interrupted, and the server no longer has the rest of it.');
+      this.#fail(active, 'cut', 'Interrupted: the server no longer has the rest of this answer.');
       return;
     }
     exchange.answer.code = code;
@@ -296,7 +295,7 @@ export class Chat {
   #end(active) {
     clearInterval(active.timer);
     this.#active = null;
-    document.body.classList.remove('streaming', 'paused');
+    document.body.classList.remove('streaming');
     this.#parts.composer.setBusy('');
   }
 
@@ -324,10 +323,11 @@ export class Chat {
     const { exchange, figures } = active;
     const view = this.#transcript.view(exchange);
     const idle = performance.now() - figures.heardAt;
+    const lost = this.#parts.connection.state !== 'open';
     let trouble = '';
-    if (this.#parts.connection.state !== 'open') trouble = 'Connection lost. The answer goes on when it is back.';
+    if (lost) trouble = 'Connection lost. The answer goes on when it is back.';
     else if (idle > kSilence) trouble = `The server has been silent for ${Math.floor(idle / 1000)} s.`;
-    if (figures.tokens > 0) view.live(figures, trouble);
+    if (figures.tokens > 0) view.live(figures, trouble, lost);
     else if (!exchange.answer.stoppedHere) view.progress(...(trouble ? [trouble] : progressOf(active)));
     this.#drawContext();
   }

@@ -79,15 +79,17 @@ export class ExchangeView {
   }
 
   setPaused(paused) {
-    this.#answer.classList.toggle('paused', paused);
+    this.#pause.classList.toggle('firm', paused);
     this.#pause.replaceChildren(icon(paused ? 'play' : 'pause'),
       el('span', { text: paused ? 'Continue' : 'Pause' }), el('kbd', { text: 'Alt P' }));
   }
 
-  /// The numbers so far, or what stands in the way.
-  live(figures, trouble) {
+  /// The numbers so far, or what stands in the way; `lost`: there is no connection.
+  live(figures, trouble, lost) {
     if (!this.#progress.hidden) return;
     const { paused } = this.#exchange.answer;
+    this.#answer.classList.toggle('still', paused || lost);
+    this.#pause.disabled = lost;
     this.#figures.replaceChildren(
       ...(trouble ? [el('span', { text: trouble })] : [
         figure('TTFT', duration(figures.ttft)),
@@ -127,6 +129,7 @@ export class ExchangeView {
     }
     this.#trouble = el('div', { class: 'trouble' }, icon('alert'), el('p', { text: answer.message }), choices);
     this.#foot.before(this.#trouble);
+    this.#figures.replaceChildren(figure('', count(answer.drawn, 'token')));
     this.#foot.hidden = answer.text === '';
     this.#addActions();
   }

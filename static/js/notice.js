@@ -11,9 +11,9 @@ export class Notice {
     close.append(icon('close'));
     close.setAttribute('aria-label', 'Dismiss');
     this.#node.className = `notice ${tone}`;
+    this.#node.hidden = false;
     this.#node.replaceChildren(el('p', { text: sentence }),
       ...choices.map(([label, action]) => button(label, null, () => { this.hide(); action(); })), close);
-    this.#node.hidden = false;
   }
 
   hide() {

@@ -70,7 +70,7 @@ export class Streams {
     if (!stream) return;
     if (type === 'done' || type === 'error') this.#streams.delete(id);
     if (type === 'accepted') stream.key = frame.stream ?? null;
-    if (type !== 'heartbeat' && n !== undefined) {
+    if (type === 'accepted' || type === 'token') {
       if (n <= stream.heard) return;
       stream.heard = n;
     }

@@ -17,11 +17,4 @@ export function showWelcome(hello, suggest) {
     : 'Every word appears the moment the model draws it.';
   byId('suggestions').replaceChildren(...kSuggestions.map((text) => el('li', {},
     el('button', { type: 'button', onclick: () => suggest(text) }, el('span', { text }), icon('up')))));
-  const spec = (name, value) => (value === undefined ? null
-    : el('div', {}, el('dt', { text: name }), el('dd', { text: String(value) })));
-  byId('specs').replaceChildren(...(hello ? [
-    spec('Context', hello.context_length),
-    spec('Temperature', hello.sampling?.temperature),
-    spec('Top-p', hello.sampling?.top_p),
-  ].filter(Boolean) : []));
 }

@@ -282,7 +282,7 @@ describe('the connection', () => {
     await prompt(page).press('Enter');
     await prompt(page).fill('not sent yet');
     await trouble(page).waitFor();
-    assert.match(await trouble(page).textContent(), /interrupted/);
+    assert.match(await trouble(page).textContent(), /Interrupted/);
     assert.equal(await lastAnswer(page).textContent(), 'The first half');
     await connected(page);
     assert.equal(await prompt(page).inputValue(), 'not sent yet');

@@ -130,7 +130,7 @@ describe('an answer that can not go on', () => {
     server.kept.clear();
     await page.reload();
     await trouble(page).waitFor();
-    assert.match(await trouble(page).textContent(), /interrupted, and the server no longer has the rest/);
+    assert.match(await trouble(page).textContent(), /Interrupted: the server no longer has the rest/);
     assert.equal(await lastAnswer(page).textContent(), words(1));
     await page.reload();
     await trouble(page).waitFor();

@@ -54,7 +54,7 @@ async function script(stream) {
 }
 
 async function shoot(name, options, steps) {
-  const page = await openPage(browser, server.url, { deviceScaleFactor: 2, ...options });
+  const page = await openPage(browser, server.url, { deviceScaleFactor: 1.5, ...options });
   await connected(page);
   const shown = await steps(page);
   if (all) await page.waitForTimeout(700);
@@ -66,6 +66,7 @@ async function shoot(name, options, steps) {
 
 const finished = (page, n = 1) => page.locator('.chip').nth(n - 1).waitFor();
 const kDesk = { viewport: { width: 1180, height: 760 } };
+const kTablet = { viewport: { width: 820, height: 1080 }, isMobile: true, hasTouch: true };
 const kPhone = { viewport: { width: 390, height: 780 }, isMobile: true, hasTouch: true };
 
 /// One answer, and a second under way beside other streams, so that it is seen growing.
@@ -107,11 +108,25 @@ if (!all) {
     });
     await shoot(`cut-${colorScheme}`, { ...kDesk, colorScheme }, async (page) => {
       await say(page, 'Cut this one off.');
-      await page.locator('#conversation').getByText('both paws').waitFor();
-      server.refusing = true;
       await page.locator('.trouble').waitFor();
+      server.refusing = true;
+      server.dropAll();
+      await page.locator('#connection[data-state="waiting"]').waitFor();
       await say(page, 'A message without a connection');
-      server.refusing = false;
+      return () => { server.refusing = false; };
+    });
+    await shoot(`paused-${colorScheme}`, { ...kDesk, colorScheme }, async (page) => {
+      await say(page, 'What happened next?');
+      await page.locator('#conversation').getByText('the mill').waitFor();
+      await page.keyboard.press('Alt+p');
+    });
+    await shoot(`lost-${colorScheme}`, { ...kTablet, colorScheme }, async (page) => {
+      await say(page, 'What happened next?');
+      await page.locator('#conversation').getByText('the mill').waitFor();
+      server.refusing = true;
+      server.dropAll();
+      await page.getByText('Connection lost.').waitFor();
+      return () => { server.refusing = false; };
     });
     await shoot(`tip-${colorScheme}`, { ...kDesk, colorScheme }, async (page) => {
       await say(page, 'A story with a moon');
@@ -139,6 +154,8 @@ if (!all) {
     await page.keyboard.press('Escape');
     await finished(page);
   });
+  await shoot('phone-flow', kPhone, async (page) => { await say(page, 'What happened next?'); await page.locator('#conversation').getByText('both paws').waitFor(); });
+  await shoot('tablet', kTablet, async (page) => { await say(page, 'Who are you?'); await finished(page); });
   await shoot('phone-settings', kPhone, async (page) => { await page.locator('#open-settings').click(); });
   await shoot('phone-error', kPhone, async (page) => { await say(page, 'Who are you?'); await finished(page); await say(page, 'Too long'); await page.locator('.trouble').waitFor(); });
 }

@@ -91,7 +91,7 @@ function converse(mock, ws) {
       mock.onGenerate(streams.get(id));
     } else if (type === 'resume') {
       const kept = mock.kept.get(frame.stream);
-      if (!kept) return send({ type: 'error', id, code: 'unknown_stream', message: 'There is no stream with this key.' });
+      if (!kept) return send({ type: 'error', id, n: 1, code: 'unknown_stream', message: 'There is no stream with this key.' });
       streams.set(id, kept);
       kept.attach(ws, id, frame.after);
     } else if (type === 'cancel') stream?.cancel();

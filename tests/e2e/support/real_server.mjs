@@ -1,9 +1,11 @@
-// Starts the real server for a test: $SLUICE_BIN serve --model $SLUICE_MODEL --port 0.
+// Starts the real server for a test: $SLUICE_BIN serve --model $SLUICE_MODEL --port 0, with the
+// page in the binary, or the one in $SLUICE_STATIC.
 
 import { spawn } from 'node:child_process';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-const { SLUICE_BIN, SLUICE_MODEL } = process.env;
+const { SLUICE_BIN, SLUICE_MODEL, SLUICE_STATIC } = process.env;
+const kPage = SLUICE_STATIC ? ['--static-dir', SLUICE_STATIC] : [];
 
 /// Why the tests of the real server can't run here, or false.
 export const whyNot = SLUICE_BIN && SLUICE_MODEL ? false
@@ -12,7 +14,7 @@ export const whyNot = SLUICE_BIN && SLUICE_MODEL ? false
 const kStartDeadline = 60000;  // ms
 
 export async function startServer(...options) {
-  const child = spawn(SLUICE_BIN, ['serve', '--model', SLUICE_MODEL, '--port', '0', ...options],
+  const child = spawn(SLUICE_BIN, ['serve', '--model', SLUICE_MODEL, '--port', '0', ...kPage, ...options],
     { stdio: ['ignore', 'pipe', 'pipe'] });
   const server = { output: '', url: '', exit: null };
   server.ended = new Promise((resolve) => {

@@ -34,6 +34,7 @@ struct StopMatch {
   std::size_t index = 0;    ///< which of the stop strings
   std::uint64_t begin = 0;  ///< byte offsets in the whole text fed so far
   std::uint64_t end = 0;
+  bool pattern = false;  ///< `index` is among the stop patterns (pattern_matcher.hpp)
 };
 
 class StopMatcher {

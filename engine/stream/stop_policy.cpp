@@ -5,6 +5,7 @@
 
 #include "engine/base/error.hpp"
 #include "engine/stream/stop_matcher.hpp"
+#include "engine/stream/stop_regex.hpp"
 
 namespace sluice {
 namespace {
@@ -19,6 +20,7 @@ void require(bool holds, const char* sentence) {
 
 void check_stop_options(const StopOptions& options) {
   check_stop_strings(options.stop_strings);
+  check_stop_patterns(options.stop_patterns);
   require(!options.max_new_tokens || *options.max_new_tokens >= 1,
           "max_new_tokens must be at least 1.");
   require(options.min_new_tokens >= 0, "min_new_tokens must not be negative.");

@@ -16,9 +16,10 @@ const StopOptions& checked(const StopOptions& options) {
 TokenPipeline::TokenPipeline(PipelineOptions options, std::shared_ptr<const Tokenizer> tokenizer)
     : tokenizer_(std::move(tokenizer)),
       stop_strings_(checked(options.stop).stop_strings),
+      stop_patterns_(options.stop.stop_patterns),
       custom_(options.stop.custom),
       policy_(options.stop, options.end_tokens, options.limits),
-      matcher_(stop_strings_, options.reasoning) {}
+      matcher_(stop_strings_, stop_patterns_, options.reasoning) {}
 
 std::optional<Verdict> TokenPipeline::push(const SampledToken& token, bool time_over,
                                            std::vector<TokenPiece>& pieces) {
@@ -46,9 +47,12 @@ std::optional<Verdict> TokenPipeline::push(const SampledToken& token, bool time_
 std::optional<Verdict> TokenPipeline::change(const StreamChanges& changes,
                                              std::vector<TokenPiece>& pieces) {
   std::optional<StopMatch> match;
-  if (changes.stop_strings) {
-    match = matcher_.change(*changes.stop_strings, recent_, held_);
-    stop_strings_ = *changes.stop_strings;
+  if (changes.stop_strings || changes.stop_patterns) {
+    std::vector<StopString> strings = changes.stop_strings.value_or(stop_strings_);
+    std::vector<StopPattern> patterns = changes.stop_patterns.value_or(stop_patterns_);
+    match = matcher_.change(strings, patterns, recent_, held_);
+    stop_strings_ = std::move(strings);
+    stop_patterns_ = std::move(patterns);
   }
   if (changes.max_new_tokens) policy_.set_max_new_tokens(*changes.max_new_tokens);
 
@@ -109,16 +113,27 @@ std::optional<Verdict> TokenPipeline::ask_caller(const SampledToken& token) cons
 Verdict TokenPipeline::verdict_for(StopRule rule, const std::optional<StopMatch>& match) const {
   Verdict verdict{.rule = rule};
   if (rule == StopRule::kStopString) {
-    verdict.matched = stop_strings_[match->index].text;
+    verdict.matched = matched_text(*match);
     verdict.position = match->begin;
+    if (match->pattern) verdict.detail = stop_patterns_[match->index].pattern;
   } else if (rule == StopRule::kEndToken) {
     verdict.matched_token = tokens().back();
     verdict.matched = to_valid_utf8(tokenizer_->token_bytes(tokens().back()));
   } else if (match) {
     verdict.detail = "the last token also completed the stop string \"" +
-                     stop_strings_[match->index].text + "\"";
+                     std::string(matched_text(*match)) + "\"";
   }
   return verdict;
+}
+
+/// A match lies in what is held back, and is asked for before that is shown or cut.
+std::string_view TokenPipeline::matched_text(const StopMatch& match) const {
+  return std::string_view(held_).substr(static_cast<std::size_t>(match.begin - shown_),
+                                        static_cast<std::size_t>(match.end - match.begin));
+}
+
+bool TokenPipeline::is_shown(const StopMatch& match) const {
+  return match.pattern ? stop_patterns_[match.index].include : stop_strings_[match.index].include;
 }
 
 /// Shows the text before `safe` and delivers the tokens that have nothing to wait for.
@@ -183,7 +198,7 @@ void TokenPipeline::finish_at(const std::optional<StopMatch>& match,
     if (policy_.armed()) cut = matcher_.feed(added);
   }
   std::uint64_t end = shown_ + held_.size();
-  if (cut) end = stop_strings_[cut->index].include ? cut->end : cut->begin;
+  if (cut) end = is_shown(*cut) ? cut->end : cut->begin;
   held_.resize(static_cast<std::size_t>(end - shown_));
   if (!waiting_.empty()) deliver(waiting_.size(), end, pieces);
   show_rest(end, pieces);

@@ -97,6 +97,8 @@ class TokenPipeline {
   std::optional<StopMatch> take_text(TokenId id);
   std::optional<Verdict> ask_caller(const SampledToken& token) const;
   Verdict verdict_for(StopRule rule, const std::optional<StopMatch>& match) const;
+  std::string_view matched_text(const StopMatch& match) const;
+  bool is_shown(const StopMatch& match) const;
   void deliver_until(std::uint64_t safe, std::vector<TokenPiece>& pieces);
   void deliver(std::size_t count, std::uint64_t safe, std::vector<TokenPiece>& pieces);
   void show_rest(std::uint64_t safe, std::vector<TokenPiece>& pieces);
@@ -105,6 +107,7 @@ class TokenPipeline {
 
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::vector<StopString> stop_strings_;
+  std::vector<StopPattern> stop_patterns_;
   CustomStop custom_;
   StopPolicy policy_;
   Utf8Accumulator accumulator_;

@@ -40,7 +40,8 @@ TEST_CASE("feeding text allocates nothing") {
   const std::optional<ReasoningMarkers> markers = ReasoningMarkers{"ab", "ba"};
 
   StopMatcher matcher(strings);
-  ScopeMatcher scopes(strings, markers);
+  const std::vector<StopPattern> patterns = {{"(a|b)+.*\\n~", StopScope::kBoth}, {"a[^b]{3,9}~"}};
+  ScopeMatcher scopes(strings, patterns, markers);
   std::size_t held = 0;
   const std::size_t before = allocations;
   for (std::size_t i = 0; i < text.size(); i += 3) {

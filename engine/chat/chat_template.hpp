@@ -36,7 +36,8 @@ class ChatTemplate {
   /// Texts that end the assistant's turn in this template, e.g. {"<|im_end|>"}.
   virtual std::vector<std::string> turn_ends() const = 0;
 
-  /// For `sluice inspect`, e.g. "ChatML (from the model's template)".
+  /// For `sluice inspect`, e.g. "Jinja (the model's own template; turns end
+  /// with <|im_end|>)".
   virtual std::string description() const = 0;
 };
 

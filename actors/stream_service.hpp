@@ -41,6 +41,8 @@ class StreamControl {
   virtual void listener_gone() = 0;
   virtual void pause() = 0;
   virtual void resume() = 0;
+  /// Takes hold from the next token on; see StreamChanges.
+  virtual void change(StreamChanges /*changes*/) {}
 };
 
 /// Names a running stream. A copyable value; dropping it does not end the stream.
@@ -71,6 +73,10 @@ class StreamHandle {
   }
   void resume() const {
     if (control_) control_->resume();
+  }
+  /// Other limits and stops from the next token on; what `changes` leaves empty stays.
+  void change(StreamChanges changes) const {
+    if (control_) control_->change(std::move(changes));
   }
 
  private:

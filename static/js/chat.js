@@ -11,32 +11,33 @@ const kTick = 250;        // ms between two updates of the live numbers
 const kSilence = 20000;   // ms without any sign of life that are worth a word
 const kPatience = 1500;   // ms of waiting after which its length is shown
 const kKeep = 30000;      // ms that the server is to keep a stream whose page is away
+const kSettle = 1000;     // ms until the server's word on pausing counts again
 const kGone = ['unknown_stream', 'gone_too_far'];
 
 export class Chat {
-  #parts;          // {connection, streams, conversation, settings, composer, announcer, notice, follow}
   #transcript = null;
   #hello = {};
-  #active = null;   // {exchange, id, figures, phase, heartbeat, timer, mayForget}
+  #active = null;   // {exchange, id, figures, heartbeat, steeredAt, timer, mayForget}
   #keep = kKeep;    // 0 where the server keeps no streams
   #offline = false; // the notice says so
   #editing = null;  // the exchange that the next message replaces
 
+  /// parts: {connection, streams, conversation, settings, composer, announcer, notice, follow}
   constructor(parts) {
-    this.#parts = parts;
+    Object.assign(this, parts);
   }
 
   begin(transcript) {
     this.#transcript = transcript;
     transcript.update();
     this.#drawContext();
-    const exchange = this.#parts.conversation.last;
+    const exchange = this.conversation.last;
     if (exchange && isUnderWay(exchange.answer)) this.#takeUp(exchange);
   }
 
   setHello(hello) {
     this.#hello = hello;
-    if (this.#offline) this.#parts.notice.hide();
+    if (this.#offline) this.notice.hide();
     this.#offline = false;
     this.#drawContext();
   }
@@ -47,11 +48,8 @@ export class Chat {
 
   /// True when the message is on its way; otherwise it stays where it is.
   send(text) {
-    const { conversation, composer, notice, follow } = this.#parts;
-    if (this.busy) {
-      composer.nudge();
-      return false;
-    }
+    const { conversation, notice, follow } = this;
+    if (this.busy) return false;
     if (!this.#reachable('Your text stays here until it is back.')) return false;
     notice.hide();
     if (this.#editing !== null) conversation.exchanges.pop();
@@ -65,13 +63,11 @@ export class Chat {
 
   /// True when there was something to stop.
   stop() {
-    const { streams, composer } = this.#parts;
     if (!this.busy) return false;
-    const { exchange, id } = this.#active;
-    exchange.answer.stoppedHere = true;
-    composer.setBusy('stopping');
-    this.#transcript.view(exchange).progress('Stopping…');
-    streams.cancel(id);
+    this.#active.exchange.answer.stoppedHere = true;
+    this.composer.setBusy('stopping');
+    this.#tick(this.#active);
+    this.streams.cancel(this.#active.id);
     return true;
   }
 
@@ -80,9 +76,10 @@ export class Chat {
     const active = this.#active;
     if (!active?.figures.tokens || active.exchange.answer.stoppedHere) return false;
     const paused = !active.exchange.answer.paused;
-    if (!this.#parts.streams.pause(active.id, paused)) return false;
+    if (!this.streams.pause(active.id, paused)) return false;
+    active.steeredAt = performance.now();
     this.#setPaused(active, paused);
-    this.#parts.announcer.say(paused ? 'Paused.' : 'The answer goes on.');
+    this.announcer.say(paused ? 'Paused.' : 'The answer goes on.');
     return true;
   }
 
@@ -98,12 +95,16 @@ export class Chat {
 
   makeRoom(exchange) {
     if (this.busy || !this.#reachable('Try again when it is back.')) return;
-    this.#parts.conversation.forgetOldest(exchange, this.#hello.context_length);
+    this.conversation.forgetOldest(exchange, this.#hello.context_length);
     this.#askAgain(exchange, exchange.answer.seed, true);
   }
 
-  edit(exchange) {
-    const { composer, notice } = this.#parts;
+  canForget(exchange) {
+    return this.conversation.canForget(exchange);
+  }
+
+  edit(exchange = this.conversation.last) {
+    const { composer, notice } = this;
     if (this.busy || !exchange) return false;
     this.#editing = exchange;
     composer.edit(exchange.prompt);
@@ -115,12 +116,12 @@ export class Chat {
   cancelEdit() {
     if (this.#editing === null) return;
     this.#editing = null;
-    this.#parts.composer.cancelEdit();
-    this.#parts.notice.hide();
+    this.composer.cancelEdit();
+    this.notice.hide();
   }
 
   newChat(text = '') {
-    const { conversation, composer, notice } = this.#parts;
+    const { conversation, composer, notice } = this;
     this.cancelEdit();
     const earlier = conversation.exchanges;
     this.#abandon();
@@ -137,18 +138,18 @@ export class Chat {
 
   /// Keeps what is there when the page goes away.
   save() {
-    this.#parts.conversation.save();
+    this.conversation.save();
   }
 
   #bringBack(exchanges) {
     this.#abandon();
-    this.#parts.conversation.exchanges = exchanges;
+    this.conversation.exchanges = exchanges;
     this.#changed();
-    this.#parts.follow.start();
+    this.follow.start();
   }
 
   #reachable(advice) {
-    const { connection, notice } = this.#parts;
+    const { connection, notice } = this;
     this.#offline = connection.state !== 'open';
     if (!this.#offline) return true;
     notice.show(`No connection to the server. ${advice}`, { tone: 'warn' });
@@ -157,7 +158,7 @@ export class Chat {
   }
 
   #askAgain(exchange, seed, mayForget = false) {
-    const { notice, conversation } = this.#parts;
+    const { notice, conversation } = this;
     if (this.busy || exchange !== conversation.last) return;
     if (!this.#reachable('Try again when it is back.')) return;
     this.cancelEdit();
@@ -165,18 +166,18 @@ export class Chat {
     exchange.answer = newAnswer(seed);
     this.#transcript.view(exchange).restart();
     this.#transcript.update();
-    this.#parts.follow.start();
+    this.follow.start();
     if (document.activeElement === document.body) byId('scroller').focus({ preventScroll: true });
     this.#ask(exchange, mayForget);
   }
 
-  #ask(exchange, mayForget = this.#parts.settings.makeRoom) {
-    const { streams, conversation, settings } = this.#parts;
+  #ask(exchange, mayForget = this.settings.makeRoom) {
+    const { streams, conversation, settings } = this;
     const options = settings.request(exchange.answer.seed);
     exchange.answer.seed = options.seed;
     const request = { messages: conversation.messagesFor(exchange, settings.system.trim()), ...options };
     if (this.#keep > 0) request.keep_ms = this.#keep;
-    const active = { exchange, figures: new Figures(), phase: 'sent', mayForget };
+    const active = { exchange, figures: new Figures(), mayForget };
     active.id = streams.start(request, this.#listener(active));
     if (active.id === null) this.#fail(active, 'cut', 'The connection to the server is lost. Nothing was sent.');
     else this.#begin(active);
@@ -185,8 +186,8 @@ export class Chat {
   /// An answer that was under way when the page was loaded again.
   #takeUp(exchange) {
     const { answer } = exchange;
-    const active = { exchange, figures: new Figures(answer), phase: 'sent', mayForget: false };
-    active.id = this.#parts.streams.resume(answer.key, answer.n, this.#listener(active));
+    const active = { exchange, figures: new Figures(answer) };
+    active.id = this.streams.resume(answer.key, answer.n, this.#listener(active));
     this.#begin(active);
     this.#setPaused(active, answer.paused);
   }
@@ -194,10 +195,10 @@ export class Chat {
   #begin(active) {
     this.#active = active;
     active.timer = setInterval(() => this.#tick(active), kTick);
-    this.#parts.announcer.begin();
-    this.#parts.composer.setBusy('answering');
+    this.announcer.begin();
+    this.composer.setBusy('answering');
     document.body.classList.add('streaming');
-    this.#parts.conversation.save();
+    this.conversation.save();
   }
 
   #setPaused(active, paused) {
@@ -206,27 +207,31 @@ export class Chat {
     this.#tick(active);
   }
 
+  /// What the server says of it; another tab may have its hand on the same gate.
+  #hearPaused(active, paused) {
+    if (active.exchange.answer.paused === paused || performance.now() - active.steeredAt < kSettle) return;
+    this.#setPaused(active, paused);
+  }
+
   #listener(active) {
     const { exchange, figures } = active;
     const { answer } = exchange;
     const view = this.#transcript.view(exchange);
-    const { announcer } = this.#parts;
     return {
       accepted: (frame) => {
         answer.accepted = frame;
         answer.key = frame.stream;
         answer.n = frame.n;
-        active.phase = frame.type;
+        active.heartbeat = null;
         figures.heard();
         this.#tick(active);
-        this.#parts.conversation.save();
+        this.conversation.save();
       },
       heartbeat: (frame) => {
-        active.phase = frame.phase;
         active.heartbeat = frame;
         figures.heard();
-        if (answer.paused !== (frame.phase === 'paused')) this.#setPaused(active, !answer.paused);
-        else this.#tick(active);
+        this.#hearPaused(active, frame.phase === 'paused');
+        this.#tick(active);
       },
       token: (frame) => {
         figures.add(frame.tokens?.filter(({ id }) => id >= 0).length ?? 1);
@@ -237,7 +242,8 @@ export class Chat {
         answer.drawn = figures.tokens;
         answer.text += text;
         view.append(text);
-        announcer.append(text);
+        this.announcer.append(text);
+        this.#hearPaused(active, false);
         if (figures.tokens === 1) this.#tick(active);
       },
       done: (frame) => {
@@ -247,29 +253,19 @@ export class Chat {
         this.#end(active);
         view.finish();
         const { before, code, after } = describeEnd(frame, answer.stoppedHere);
-        announcer.end(`${before}${code}${after}. ${count(answer.drawn, 'token')}.`);
+        this.announcer.end(`${before}${code}${after}. ${count(answer.drawn, 'token')}.`);
         this.#changed();
       },
       error: (frame) => this.#refused(active, frame),
-      lost: () => this.#fail(active, 'cut', answer.text
-        ? 'The connection broke before this answer was complete.'
-        : 'The connection broke before the answer began.'),
+      lost: () => this.#fail(active, 'cut', 'The connection broke before this answer was complete.'),
     };
   }
 
   #refused(active, { code, message }) {
     const { exchange } = active;
-    const { conversation } = this.#parts;
-    if (code === 'prompt_too_long' && active.mayForget && conversation.canForget(exchange)) {
+    if (this.#givesWay(active, code, message)) {
       this.#end(active);
-      conversation.forgetOldest(exchange, this.#hello.context_length);
       this.#transcript.update();
-      this.#ask(exchange, true);
-      return;
-    }
-    if (code === 'invalid_request' && this.#keep > 0 && message?.includes('keep_ms')) {
-      this.#keep = 0;
-      this.#end(active);
       this.#ask(exchange, active.mayForget);
       return;
     }
@@ -282,13 +278,21 @@ export class Chat {
     this.#fail(active, 'failed', `${tooLong}${message || 'The server gave no reason.'}`);
   }
 
+  /// True when the request can be made again with less: fewer turns, or without being kept.
+  #givesWay({ exchange, mayForget }, code, message) {
+    if (code === 'prompt_too_long') return mayForget && this.conversation.forgetOldest(exchange, this.#hello.context_length);
+    if (code !== 'invalid_request' || !this.#keep || !message?.includes('keep_ms')) return false;
+    this.#keep = 0;
+    return true;
+  }
+
   #fail(active, status, message) {
     const { exchange } = active;
     exchange.answer.status = status;
     exchange.answer.message = message;
     this.#end(active);
     this.#transcript.view(exchange).fail();
-    this.#parts.announcer.end(message);
+    this.announcer.end(message);
     this.#changed();
   }
 
@@ -296,7 +300,7 @@ export class Chat {
     clearInterval(active.timer);
     this.#active = null;
     document.body.classList.remove('streaming');
-    this.#parts.composer.setBusy('');
+    this.composer.setBusy('');
   }
 
   /// Leaves a running answer behind without waiting for its end.
@@ -304,8 +308,8 @@ export class Chat {
     if (!this.busy) return;
     const active = this.#active;
     const { answer } = active.exchange;
-    this.#parts.streams.forget(active.id);
-    this.#parts.streams.cancel(active.id);
+    this.streams.forget(active.id);
+    this.streams.cancel(active.id);
     answer.status = 'cut';
     answer.message = 'You left this answer before it was complete.';
     this.#end(active);
@@ -314,7 +318,7 @@ export class Chat {
 
   #changed() {
     this.#transcript.update();
-    this.#parts.conversation.save();
+    this.conversation.save();
     this.#drawContext();
   }
 
@@ -323,27 +327,28 @@ export class Chat {
     const { exchange, figures } = active;
     const view = this.#transcript.view(exchange);
     const idle = performance.now() - figures.heardAt;
-    const lost = this.#parts.connection.state !== 'open';
+    const lost = this.connection.state !== 'open';
     let trouble = '';
-    if (lost) trouble = 'Connection lost. The answer goes on when it is back.';
+    if (exchange.answer.stoppedHere) trouble = 'Stopping…';
+    else if (lost) trouble = 'Connection lost. The answer goes on when it is back.';
     else if (idle > kSilence) trouble = `The server has been silent for ${Math.floor(idle / 1000)} s.`;
     if (figures.tokens > 0) view.live(figures, trouble, lost);
-    else if (!exchange.answer.stoppedHere) view.progress(...(trouble ? [trouble] : progressOf(active)));
+    else view.progress(...(trouble ? [trouble] : progressOf(active)));
     this.#drawContext();
   }
 
   /// Counts what the model was shown last and what it has drawn since.
   #drawContext() {
-    const { exchanges } = this.#parts.conversation;
+    const { exchanges } = this.conversation;
     const answer = exchanges.findLast((exchange) => exchange.answer.accepted !== null)?.answer;
     showContext(answer ? answer.accepted.prompt_tokens + answer.drawn : 0, this.#hello.context_length);
   }
 }
 
-function progressOf({ phase, heartbeat, figures }) {
+function progressOf({ heartbeat, figures }) {
   const waited = performance.now() - figures.sentAt;
   const seconds = waited > kPatience ? ` · ${Math.floor(waited / 1000)} s` : '';
-  switch (phase) {
+  switch (heartbeat?.phase) {
     case 'queued': {
       const ahead = heartbeat.queue_position - 1;
       return [ahead > 0 ? `In the queue, ${ahead} ahead of you${seconds}` : `Next in the queue${seconds}`];

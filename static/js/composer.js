@@ -22,7 +22,6 @@ export class Composer {
     });
     this.#send.addEventListener('click', () => this.submit());
     this.#stop.addEventListener('click', () => this.onstop());
-    this.#stop.addEventListener('animationend', () => this.#stop.classList.remove('nudge'));
     byId('composer').addEventListener('click', ({ target }) => {
       if (target === byId('composer')) this.focus();
     });
@@ -67,13 +66,7 @@ export class Composer {
     this.#stop.hidden = busy === '';
     this.#send.hidden = busy !== '';
     this.#stop.disabled = busy === 'stopping';
-    this.#stop.classList.remove('nudge');
     if (hadFocus) this.settle();
-  }
-
-  /// An answer is still on its way: points at what ends it.
-  nudge() {
-    this.#stop.classList.add('nudge');
   }
 
   /// Where writing goes on, but only where that raises no keyboard.

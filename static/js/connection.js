@@ -9,7 +9,6 @@ const kOpenDeadline = 10000;  // from connecting to the server's hello
 
 export class Connection extends EventTarget {
   state = 'connecting';
-  retryAt = 0;
   #url;
   #socket = null;
   #failures = 0;
@@ -76,7 +75,6 @@ export class Connection extends EventTarget {
   #retryLater() {
     const longest = Math.min(kLongestDelay, kFirstDelay * 2 ** this.#failures++);
     const delay = longest * (0.5 + Math.random() / 2);
-    this.retryAt = Date.now() + delay;
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => this.open(), delay);
     this.#become('waiting');

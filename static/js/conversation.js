@@ -43,13 +43,10 @@ export class Conversation {
     return exchange;
   }
 
-  /// What the model is to see, ending with the message of `exchange`. Exchanges that brought no
-  /// answer are left out.
+  /// What the model is to see, ending with the message of `exchange`.
   messagesFor(exchange, system) {
     const messages = system ? [{ role: 'system', content: system }] : [];
-    for (const earlier of this.exchanges) {
-      if (earlier === exchange) break;
-      if (earlier.forgotten || !isPartOfHistory(earlier)) continue;
+    for (const earlier of this.#rememberedBefore(exchange)) {
       messages.push({ role: 'user', content: earlier.prompt });
       messages.push({ role: 'assistant', content: earlier.answer.text });
     }
@@ -60,8 +57,7 @@ export class Conversation {
   /// Makes the model forget the oldest exchanges before `exchange`: at least one, then as many
   /// as it takes for the rest to fill about half of the context. False when none is left.
   forgetOldest(exchange, contextLength) {
-    const before = this.exchanges.slice(0, this.exchanges.indexOf(exchange))
-      .filter((earlier) => !earlier.forgotten && isPartOfHistory(earlier));
+    const before = this.#rememberedBefore(exchange);
     if (before.length === 0) return false;
     let size = before.reduce((sum, earlier) => sum + sizeOf(earlier), sizeOf(exchange));
     do {
@@ -76,8 +72,13 @@ export class Conversation {
   }
 
   canForget(exchange) {
+    return this.#rememberedBefore(exchange).length > 0;
+  }
+
+  /// Exchanges that brought no answer are left out.
+  #rememberedBefore(exchange) {
     return this.exchanges.slice(0, this.exchanges.indexOf(exchange))
-      .some((earlier) => !earlier.forgotten && isPartOfHistory(earlier));
+      .filter(({ forgotten, answer }) => !forgotten && answer.text !== '');
   }
 }
 
@@ -89,10 +90,6 @@ export function newAnswer(seed) {
 }
 
 export const isUnderWay = ({ status }) => status === 'waiting' || status === 'live';
-
-function isPartOfHistory({ answer }) {
-  return answer.text !== '';
-}
 
 function sizeOf({ prompt, answer }) {
   return prompt.length / kCharactersPerToken + answer.drawn + kTemplateTokens;

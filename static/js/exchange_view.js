@@ -9,21 +9,18 @@ import { describeEnd } from './reasons.js';
 export class ExchangeView {
   node;
   #exchange;
-  #actions;      // {edit, again, retry, makeRoom, newChatWith, togglePause, canForget}
+  #chat;
   #text = new GrowingText();  // of the latest answer
   #answer;
   #progress = el('div', { class: 'progress' });
   #figures = el('div', { class: 'figures' });
   #foot;
-  #pause = el('button', { type: 'button', class: 'tool', onclick: () => this.#actions.togglePause() });
+  #pause = el('button', { type: 'button', class: 'tool', onclick: () => this.#chat.togglePause() });
   #trouble = null;
-  #divider = null;
-  #onwrite;
 
-  constructor(exchange, actions, onwrite) {
+  constructor(exchange, chat) {
     this.#exchange = exchange;
-    this.#actions = actions;
-    this.#onwrite = onwrite;
+    this.#chat = chat;
     const asked = el('div', { class: 'asked' },
       el('h2', { class: 'unseen', text: 'You' }),
       el('div', { class: 'said', text: exchange.prompt }),
@@ -40,7 +37,7 @@ export class ExchangeView {
     const { answer } = this.#exchange;
     this.#trouble?.remove();
     const before = this.#text;
-    this.#text = new GrowingText(this.#onwrite);
+    this.#text = new GrowingText();
     before.node.replaceWith(this.#text.node);
     this.#figures.replaceChildren();
     this.#foot.replaceChildren(this.#figures, el('div', { class: 'actions' }, this.#pause));
@@ -90,12 +87,8 @@ export class ExchangeView {
     const { paused } = this.#exchange.answer;
     this.#answer.classList.toggle('still', paused || lost);
     this.#pause.disabled = lost;
-    this.#figures.replaceChildren(
-      ...(trouble ? [el('span', { text: trouble })] : [
-        figure('TTFT', duration(figures.ttft)),
-        paused ? el('b', { text: 'Paused' }) : figure('', figures.rate ? rateText(figures.rate) : '– tok/s'),
-      ]),
-      figure('', count(figures.tokens, 'token')));
+    const rate = figures.rate ? rateText(figures.rate) : '– tok/s';
+    this.#show(trouble ? 0 : figures.ttft, trouble || (paused ? 'Paused' : rate), figures.tokens);
   }
 
   finish() {
@@ -106,7 +99,9 @@ export class ExchangeView {
       this.#progress.hidden = false;
       this.#progress.textContent = answer.stoppedHere ? 'No token was drawn yet.' : 'An empty answer.';
     }
-    this.#figures.replaceChildren(...finalFigures(answer));
+    const { timing = {}, usage = {} } = answer.done;
+    const rate = timing.tokens_per_second > 0 && rateText(timing.tokens_per_second);
+    this.#show(timing.ttft_ms || answer.ttft, rate, usage.completion_tokens ?? 0);
     this.#foot.prepend(reasonOf(answer));
     this.#addActions();
     if (hadFocus) this.#foot.querySelector('button').focus();
@@ -118,18 +113,18 @@ export class ExchangeView {
     const tooLong = answer.code === 'prompt_too_long';
     this.#settle(answer.status === 'cut' ? 'answer cut' : 'answer failed');
     const choices = el('div', { class: 'choices' });
-    const offer = (label, action) => choices.append(
-      button(label, null, () => this.#actions[action](this.#exchange), 'tool firm'));
-    if (tooLong && this.#actions.canForget(this.#exchange)) offer('Forget the oldest turns and go on', 'makeRoom');
+    const exchange = this.#exchange;
+    const offer = (label, action) => choices.append(button(label, null, action, 'tool firm'));
+    if (tooLong && this.#chat.canForget(exchange)) offer('Forget the oldest turns and go on', () => this.#chat.makeRoom(exchange));
     if (tooLong) {
-      offer('Start a new chat with this message', 'newChatWith');
-      offer('Edit the message', 'edit');
+      offer('Start a new chat with this message', () => this.#chat.newChat(exchange.prompt));
+      offer('Edit the message', () => this.#chat.edit(exchange));
     } else {
-      offer('Try again', 'retry');
+      offer('Try again', () => this.#chat.retry(exchange));
     }
     this.#trouble = el('div', { class: 'trouble' }, icon('alert'), el('p', { text: answer.message }), choices);
     this.#foot.before(this.#trouble);
-    this.#figures.replaceChildren(figure('', count(answer.drawn, 'token')));
+    this.#show(0, '', answer.drawn);
     this.#foot.hidden = answer.text === '';
     this.#addActions();
   }
@@ -142,24 +137,15 @@ export class ExchangeView {
     this.node.querySelector('.again')?.toggleAttribute('hidden', !last);
     this.node.querySelector('.choices')?.toggleAttribute('hidden', !last);
     if (!last) return;
-    const edit = button('Edit', 'edit', () => this.#actions.edit(this.#exchange));
+    const edit = button('Edit', 'edit', () => this.#chat.edit(this.#exchange));
     edit.append(el('kbd', { text: '↑' }));
     place.append(edit);
   }
 
-  setForgotten(forgotten) {
-    this.node.classList.toggle('forgotten', forgotten);
-  }
-
-  /// A line above this exchange: the model sees nothing before it.
-  setDivider(wanted) {
-    if (wanted && this.#divider === null) {
-      this.#divider = el('p', { class: 'divider', text: 'The model no longer sees what is above' });
-      this.node.prepend(this.#divider);
-    } else if (!wanted) {
-      this.#divider?.remove();
-      this.#divider = null;
-    }
+  #show(ttft, rate, tokens) {
+    this.#figures.replaceChildren(...[
+      ttft > 0 && el('span', { title: 'Time to first token' }, 'TTFT ', el('b', { text: duration(ttft) })),
+      rate && el('b', { text: rate }), el('b', { text: count(tokens, 'token') })].filter(Boolean));
   }
 
   #settle(classes) {
@@ -179,23 +165,10 @@ export class ExchangeView {
       actions.append(copy);
     }
     if (answer.status === 'done') {
-      actions.append(button('Regenerate', 'again', () => this.#actions.again(this.#exchange), 'tool again'));
+      actions.append(button('Regenerate', 'again', () => this.#chat.again(this.#exchange), 'tool again'));
     }
     this.#foot.append(actions);
   }
-}
-
-function figure(label, value) {
-  return el('span', { title: label && 'Time to first token' }, label && `${label} `, el('b', { text: value }));
-}
-
-function finalFigures({ done, ttft }) {
-  const { timing = {}, usage = {} } = done;
-  const figures = [];
-  if (timing.ttft_ms > 0 || ttft > 0) figures.push(figure('TTFT', duration(timing.ttft_ms || ttft)));
-  if (timing.tokens_per_second > 0) figures.push(figure('', rateText(timing.tokens_per_second)));
-  figures.push(figure('', count(usage.completion_tokens ?? 0, 'token')));
-  return figures;
 }
 
 let tips = 0;
@@ -204,18 +177,19 @@ function reasonOf({ done, stoppedHere, ttft, seed }) {
   const { before, code, after, tone, sentence } = describeEnd(done, stoppedHere);
   const { timing = {}, usage = {} } = done;
   const id = `tip-${++tips}`;
-  const facts = el('dl');
-  const fact = (name, value) => facts.append(el('dt', { text: name }), el('dd', { text: value }));
-  fact('Rule', String(done.rule));
-  fact('Prompt', `${count(usage.prompt_tokens ?? 0, 'token')}, ${usage.cached_tokens ?? 0} cached`);
-  fact('Waited', duration(timing.queued_ms));
-  if (timing.ttft_ms > 0) fact('First token after', duration(timing.ttft_ms));
-  if (ttft > 0) fact('As seen from here', duration(ttft));
-  fact('In all', duration(timing.total_ms));
-  if (seed !== undefined) fact('Seed', String(seed));
+  const facts = [
+    ['Rule', done.rule],
+    ['Prompt', `${count(usage.prompt_tokens ?? 0, 'token')}, ${usage.cached_tokens ?? 0} cached`],
+    ['Waited', duration(timing.queued_ms)],
+    ['First token after', duration(timing.ttft_ms || NaN)],
+    ['As seen from here', duration(ttft || NaN)],
+    ['In all', duration(timing.total_ms)],
+    ['Seed', seed],
+  ];
   const chip = el('button', { type: 'button', class: `chip ${tone}`, 'aria-describedby': id },
     icon('gate'), el('span', {}, before, code && el('code', { text: code }), after));
-  const tip = el('div', { class: 'tip', role: 'tooltip', id }, el('p', { text: sentence }), facts);
+  const tip = el('div', { class: 'tip', role: 'tooltip', id }, el('p', { text: sentence }),
+    el('dl', {}, ...facts.flatMap(([name, value]) => [el('dt', { text: name }), el('dd', { text: value })])));
   const reason = el('div', { class: 'reason' }, chip, tip);
   chip.addEventListener('keydown', ({ key }) => { if (key === 'Escape') reason.classList.add('closed'); });
   for (const type of ['mouseenter', 'focusin']) {

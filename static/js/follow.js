@@ -1,6 +1,6 @@
 // Keeps the newest text in view, but only for a reader who is at the bottom.
 
-import { beforePaint, byId } from './dom.js';
+import { byId } from './dom.js';
 
 const kNear = 40;  // px from the bottom that count as being there
 
@@ -9,7 +9,6 @@ export class Follow {
   #jump = byId('jump');
   #following = true;
   #lastTop = 0;
-  #apply = () => this.#toBottom();
 
   constructor() {
     this.#scroller.addEventListener('scroll', () => this.#scrolled(), { passive: true });
@@ -17,7 +16,7 @@ export class Follow {
       this.start();
       this.#scroller.focus({ preventScroll: true });
     });
-    const watch = new ResizeObserver(() => this.grown());
+    const watch = new ResizeObserver(() => this.#toBottom());
     watch.observe(this.#scroller);
     watch.observe(byId('conversation'));
   }
@@ -26,10 +25,6 @@ export class Follow {
   start() {
     this.#following = true;
     this.#toBottom();
-  }
-
-  grown() {
-    beforePaint(this.#apply);
   }
 
   #toBottom() {

@@ -16,12 +16,6 @@ export class GrowingText {
   #fresh = [];
   #timer = 0;
   #write = () => this.flush();
-  #onwrite;
-
-  /// `onwrite` is called after each change of the page.
-  constructor(onwrite = () => {}) {
-    this.#onwrite = onwrite;
-  }
 
   append(text) {
     if (!text) return;
@@ -38,7 +32,6 @@ export class GrowingText {
     this.#settle(performance.now() - kFade);
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => this.#settle(Infinity), kFade + 50);
-    this.#onwrite();
   }
 
   #blockFor() {

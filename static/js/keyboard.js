@@ -2,8 +2,7 @@
 
 import { byId } from './dom.js';
 
-/// keys: {stop() -> whether there was something to stop, togglePause(), cancelEdit(), editLast()}.
-export function startKeyboard(composer, keys) {
+export function startKeyboard(composer, chat) {
   const box = byId('prompt');
 
   document.addEventListener('keydown', (event) => {
@@ -12,14 +11,14 @@ export function startKeyboard(composer, keys) {
     const writing = event.target.matches('input, textarea');
     const control = event.ctrlKey || event.metaKey;
     if (key === 'Escape') {
-      if (!keys.stop()) keys.cancelEdit();
+      if (!chat.stop()) chat.cancelEdit();
     } else if (event.altKey && event.code === 'KeyP') {
-      if (keys.togglePause()) event.preventDefault();
+      if (chat.togglePause()) event.preventDefault();
     } else if ((key === '/' && !writing && !control) || (key.toLowerCase() === 'k' && control)) {
       event.preventDefault();
       composer.focus();
     } else if (key === 'ArrowUp' && event.target === box && box.value === '') {
-      if (keys.editLast()) event.preventDefault();
+      if (chat.edit()) event.preventDefault();
     }
   });
 }

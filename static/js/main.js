@@ -16,7 +16,7 @@ import { Streams } from './streams.js';
 import { startTheme } from './theme.js';
 import { Transcript } from './transcript.js';
 import { startViewport } from './viewport.js';
-import { showWelcome } from './welcome.js';
+import { showModel, startWelcome } from './welcome.js';
 
 const url = new URL('v1/stream', location.href);
 url.protocol = location.protocol === 'https:' ? 'wss:' : 'ws:';
@@ -33,38 +33,23 @@ const follow = new Follow();
 const form = new SettingsForm(settings);
 const chat = new Chat({ connection, streams, conversation, settings, composer, announcer, notice, follow });
 
-const actions = {
-  edit: (exchange) => chat.edit(exchange),
-  again: (exchange) => chat.again(exchange),
-  retry: (exchange) => chat.retry(exchange),
-  makeRoom: (exchange) => chat.makeRoom(exchange),
-  newChatWith: (exchange) => chat.newChat(exchange.prompt),
-  togglePause: () => chat.togglePause(),
-  canForget: (exchange) => conversation.canForget(exchange),
-};
-chat.begin(new Transcript(conversation, actions, () => follow.grown()));
+chat.begin(new Transcript(conversation, chat));
 
 composer.onsend = (text) => chat.send(text);
 composer.onstop = () => chat.stop();
 byId('new-chat').addEventListener('click', () => chat.newChat());
-startKeyboard(composer, {
-  stop: () => chat.stop(),
-  togglePause: () => chat.togglePause(),
-  cancelEdit: () => chat.cancelEdit(),
-  editLast: () => chat.edit(conversation.last),
-});
+startKeyboard(composer, chat);
 startTheme();
 startViewport();
 addEventListener('pagehide', () => chat.save());
 document.addEventListener('visibilitychange', () => { if (document.hidden) chat.save(); });
 
-const suggest = (text) => {
+startWelcome((text) => {
   if (!chat.send(text)) composer.text = text;
   composer.settle();
-};
-showWelcome(null, suggest);
+});
 connection.addEventListener('hello', ({ detail }) => {
-  showWelcome(detail, suggest);
+  showModel(detail);
   form.setHello(detail);
   chat.setHello(detail);
 });

@@ -1,7 +1,7 @@
 // The settings drawer: builds its fields and keeps them and the settings in step.
 
 import { byId, el } from './dom.js';
-import { kNumbers, parseNumber, parseStops } from './settings.js';
+import { kNumbers, parseStops } from './settings.js';
 
 export class SettingsForm {
   #settings;
@@ -10,7 +10,10 @@ export class SettingsForm {
 
   constructor(settings) {
     this.#settings = settings;
-    byId('open-settings').addEventListener('click', () => this.open());
+    byId('open-settings').addEventListener('click', () => {
+      this.#build();
+      this.#dialog.showModal();
+    });
     byId('close-settings').addEventListener('click', () => this.#dialog.close());
     byId('reset-settings').addEventListener('click', () => {
       settings.resetNumbers();
@@ -26,15 +29,9 @@ export class SettingsForm {
     if (this.#dialog.open) this.#build();
   }
 
-  open() {
-    this.#build();
-    this.#dialog.showModal();
-  }
-
   #build() {
-    const fields = byId('settings-fields');
     const numbers = kNumbers.map((field) => this.#number(field));
-    fields.replaceChildren(
+    byId('settings-fields').replaceChildren(
       el('h3', { text: 'Conversation' }),
       this.#text('system', 'System prompt', 'Said to the model before everything else.', 'e.g. You tell short, cheerful stories.'),
       this.#switch('makeRoom', 'Forget without asking', 'When the context is full, leave out the oldest turns.'),
@@ -43,66 +40,44 @@ export class SettingsForm {
       this.#text('stop', 'Stop strings', 'One a line; \\n is a line break. The answer ends before the first that appears.', 'Human:', 'code'));
   }
 
-  #number(field) {
-    const id = `set-${field.key}`;
-    const standard = field.standard(this.#hello);
-    const value = this.#settings[field.key];
-    const { wrong, report } = problem(id);
-    const input = el('input', {
-      id, type: 'text', class: field.long && 'long', inputmode: field.whole ? 'numeric' : 'decimal',
-      autocomplete: 'off', placeholder: standard ?? '', 'aria-describedby': `${id}-hint ${id}-wrong`,
+  #number({ key, label, hint, min, max, step, long, standard }) {
+    const input = el('input', { type: 'number', min, max, step, class: long && 'long', placeholder: standard(this.#hello) });
+    input.value = this.#settings[key] ?? '';
+    return this.#field(key, label, hint, input, () => {
+      const valid = input.validity.valid && input.value !== '';
+      this.#settings.set(key, valid ? input.valueAsNumber : null);
+      return input.validationMessage;
     });
-    input.value = value ?? '';
-    const slider = field.step ? el('input', {
-      type: 'range', min: field.min, max: field.max, step: field.step, 'aria-label': field.label,
-    }) : null;
-    const drawSlider = () => { if (slider) slider.value = this.#settings[field.key] ?? standard ?? field.min; };
-    input.addEventListener('input', () => {
-      const parsed = parseNumber(field, input.value);
-      report(input, parsed.wrong);
-      this.#settings.set(field.key, parsed.value);
-      drawSlider();
-    });
-    slider?.addEventListener('input', () => {
-      input.value = slider.value;
-      report(input, '');
-      this.#settings.set(field.key, Number(slider.value));
-    });
-    drawSlider();
-    return el('div', { class: 'field' }, el('label', { for: id, text: field.label }), input, slider,
-      el('p', { class: 'hint', id: `${id}-hint`, text: field.hint }), wrong);
   }
 
-  #text(key, label, hint, placeholder, classes = '') {
-    const id = `set-${key}`;
-    const { wrong, report } = problem(id);
-    const area = el('textarea', { id, class: classes, placeholder, 'aria-describedby': `${id}-hint ${id}-wrong` });
+  #text(key, label, hint, placeholder, classes) {
+    const area = el('textarea', { class: classes, placeholder });
     area.value = this.#settings[key];
-    area.addEventListener('input', () => {
-      if (key === 'stop') report(area, parseStops(area.value).wrong);
+    return this.#field(key, label, hint, area, () => {
       this.#settings.set(key, area.value);
+      return key === 'stop' ? parseStops(area.value).wrong : '';
     });
-    return el('div', { class: 'field' }, el('label', { for: id, text: label }), area,
-      el('p', { class: 'hint', id: `${id}-hint`, text: hint }), wrong);
   }
 
   #switch(key, label, hint) {
-    const id = `set-${key}`;
-    const input = el('input', { id, type: 'checkbox', 'aria-describedby': `${id}-hint` });
+    const input = el('input', { type: 'checkbox' });
     input.checked = this.#settings[key];
-    input.addEventListener('change', () => this.#settings.set(key, input.checked));
-    return el('div', { class: 'field' }, el('label', { for: id, text: label }), input,
-      el('p', { class: 'hint', id: `${id}-hint`, text: hint }));
+    return this.#field(key, label, hint, input, () => {
+      this.#settings.set(key, input.checked);
+      return '';
+    });
   }
-}
 
-/// A place for one sentence about a field, and how to fill it.
-function problem(id) {
-  const wrong = el('p', { class: 'wrong', id: `${id}-wrong`, role: 'status' });
-  const report = (input, sentence) => {
-    wrong.textContent = sentence;
-    if (sentence) input.setAttribute('aria-invalid', 'true');
-    else input.removeAttribute('aria-invalid');
-  };
-  return { wrong, report };
+  /// `take` stores what stands in the control, and returns what is wrong with it or ''.
+  #field(key, label, hint, control, take) {
+    const id = control.id = `set-${key}`;
+    const wrong = el('p', { class: 'wrong', id: `${id}-wrong`, role: 'status' });
+    control.setAttribute('aria-describedby', `${id}-hint ${id}-wrong`);
+    control.addEventListener('input', () => {
+      wrong.textContent = take();
+      control.setAttribute('aria-invalid', wrong.textContent !== '');
+    });
+    return el('div', { class: 'field' }, el('label', { for: id, text: label }), control,
+      el('p', { class: 'hint', id: `${id}-hint`, text: hint }), wrong);
+  }
 }

@@ -6,13 +6,11 @@ import { ExchangeView } from './exchange_view.js';
 export class Transcript {
   #views = new Map();
   #conversation;
-  #actions;
-  #onwrite;
+  #chat;
 
-  constructor(conversation, actions, onwrite) {
+  constructor(conversation, chat) {
     this.#conversation = conversation;
-    this.#actions = actions;
-    this.#onwrite = onwrite;
+    this.#chat = chat;
   }
 
   view(exchange) {
@@ -27,17 +25,16 @@ export class Transcript {
       view.node.remove();
       this.#views.delete(exchange);
     }
-    exchanges.forEach((exchange, index) => {
+    for (const exchange of exchanges) {
       if (!this.#views.has(exchange)) {
-        const view = new ExchangeView(exchange, this.#actions, this.#onwrite);
+        const view = new ExchangeView(exchange, this.#chat);
         this.#views.set(exchange, view);
         byId('conversation').append(view.node);
       }
       const view = this.view(exchange);
       view.setLast(exchange === last);
-      view.setForgotten(exchange.forgotten);
-      view.setDivider(!exchange.forgotten && exchanges[index - 1]?.forgotten === true);
-    });
+      view.node.classList.toggle('forgotten', exchange.forgotten);
+    }
     byId('welcome').hidden = exchanges.length > 0;
     byId('conversation').hidden = exchanges.length === 0;
   }

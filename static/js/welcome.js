@@ -8,13 +8,13 @@ const kSuggestions = [
   'Who are you?',
 ];
 
-export function showWelcome(hello, suggest) {
-  const model = String(hello?.model ?? '');
-  byId('model-name').textContent = model;
-  byId('model-name').title = model;
-  byId('welcome-lead').textContent = model
-    ? `You are talking to ${model}, running on this server. Every word appears the moment the model draws it.`
-    : 'Every word appears the moment the model draws it.';
+export function startWelcome(suggest) {
   byId('suggestions').replaceChildren(...kSuggestions.map((text) => el('li', {},
     el('button', { type: 'button', onclick: () => suggest(text) }, el('span', { text }), icon('up')))));
+}
+
+export function showModel({ model }) {
+  const name = byId('model-name');
+  name.textContent = name.title = String(model ?? '');
+  byId('welcome-model').textContent = `You are talking to ${model}, running on this server. `;
 }

@@ -56,6 +56,12 @@ for (const [name, options] of [['light', {}], ['dark on a phone', { colorScheme:
     await say(page, 'too long');
     await trouble(page).waitFor();
     await look('refused');
+    if (name === 'light') {
+      await page.getByRole('button', { name: 'Forget the oldest' }).click();
+      await page.locator('.forgotten').first().waitFor();
+      await trouble(page).waitFor();
+      await look('forgotten');
+    }
     await say(page, 'on and on');
     await page.locator('.exchange.last .text').getByText('a time.').waitFor();
     await page.keyboard.press('Alt+p');

@@ -244,7 +244,8 @@ describe('a conversation', () => {
     await chip(page).waitFor();
     assert.deepEqual(server.requests.at(-1).messages.map(({ content }) => content), ['Two', 'An answer.', 'Three']);
     assert.equal(await page.locator('.forgotten').count(), 1);
-    assert.equal(await page.locator('.divider').count(), 1);
+    const line = await page.evaluate(() => getComputedStyle(document.querySelector('.forgotten + :not(.forgotten)'), '::before').content);
+    assert.match(line, /no longer sees/);
   });
 
   chat('makes room by itself when that is set', { onGenerate: tooLong(1) }, async (page, server) => {
@@ -254,7 +255,7 @@ describe('a conversation', () => {
     await say(page, 'One');
     await chip(page).waitFor();
     await say(page, 'Two');
-    await page.locator('.divider').waitFor();
+    await page.locator('.forgotten').waitFor();
     await chip(page).waitFor();
     assert.deepEqual(server.requests.at(-1).messages, [{ role: 'user', content: 'Two' }]);
   });

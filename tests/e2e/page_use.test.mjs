@@ -10,9 +10,10 @@ describe('the settings', () => {
   chat('start from the server, are checked, sent and remembered', {}, async (page, server) => {
     await page.locator('#open-settings').click();
     assert.equal(await page.locator('#set-temperature').getAttribute('placeholder'), '0.7');
-    await page.locator('#set-temperature').fill('0,2');
+    await page.locator('#set-temperature').fill('0.2');
     await page.locator('#set-top_k').fill('-4');
-    assert.match(await page.locator('#set-top_k-wrong').textContent(), /Top-k is a whole number from 0/);
+    assert.match(await page.locator('#set-top_k-wrong').textContent(), /\S/);
+    assert.equal(await page.locator('#set-top_k').getAttribute('aria-invalid'), 'true');
     await page.locator('#set-top_p').fill('0.5');
     await page.locator('#set-min_p').fill('0.1');
     await page.locator('#set-max_tokens').fill('77');
@@ -24,7 +25,7 @@ describe('the settings', () => {
     await connected(page);
     await say(page, 'Go');
     await chip(page).waitFor();
-    const { id, type, messages, ...options } = server.requests[0];
+    const { id, type, messages, keep_ms, ...options } = server.requests[0];
     assert.deepEqual(options, {
       temperature: 0.2, top_p: 0.5, min_p: 0.1, max_tokens: 77, seed: 42, stop: ['Human:', '\n\n'],
     });
@@ -33,7 +34,7 @@ describe('the settings', () => {
     await page.keyboard.press('Escape');
     await say(page, 'Go');
     await page.waitForFunction(() => document.querySelectorAll('.chip').length === 2);
-    assert.deepEqual(Object.keys(server.requests[1]).sort(), ['id', 'messages', 'seed', 'type']);
+    assert.deepEqual(Object.keys(server.requests[1]).sort(), ['id', 'keep_ms', 'messages', 'seed', 'type']);
   });
 
   chat('survive whatever stands in the storage', {}, async (page) => {

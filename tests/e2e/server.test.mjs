@@ -117,7 +117,7 @@ test('the page talks to the real server', { skip: whyNot }, async (t) => {
     await page.locator('.exchange:nth-child(2) .trouble').waitFor();
     await page.getByRole('button', { name: 'Forget the oldest turns' }).click();
     await page.locator('.exchange:nth-child(2) .chip').waitFor();
-    assert.equal(await page.locator('.divider').count(), 1);
+    assert.equal(await page.locator('.forgotten').count(), 1);
     assert.deepEqual(page.problems, []);
     await page.context().close();
   });

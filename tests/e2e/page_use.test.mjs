@@ -73,7 +73,7 @@ describe('the keyboard', () => {
     await page.locator('.tip').waitFor();
     await page.keyboard.press('Escape');
     await page.waitForFunction(() => getComputedStyle(document.querySelector('.tip')).visibility === 'hidden');
-    await page.keyboard.press('Control+k');
+    await page.keyboard.press('/');
     assert.equal(await page.evaluate(() => document.activeElement.id), 'prompt');
     await prompt(page).fill('');
     await page.keyboard.press('ArrowUp');

@@ -2,7 +2,8 @@
 //
 //   node screenshots.mjs [folder]       chat-light.png, chat-dark.png and chat-phone.png for the
 //                                       documentation: the real server (SLUICE_BIN, SLUICE_MODEL)
-//   node screenshots.mjs --all folder   every state, for looking at: the mock server
+//   node screenshots.mjs --all folder [part of a name]
+//                                       every state, for looking at: the mock server
 //
 // The page uses the fonts of the machine; the pictures show the ones found here.
 
@@ -54,6 +55,7 @@ async function script(stream) {
 }
 
 async function shoot(name, options, steps) {
+  if (all && !name.includes(process.argv[4] ?? '')) return;
   const page = await openPage(browser, server.url, { deviceScaleFactor: 1.5, ...options });
   await connected(page);
   const shown = await steps(page);

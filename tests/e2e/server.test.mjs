@@ -75,6 +75,33 @@ test('the page talks to the real server', { skip: whyNot }, async (t) => {
     await page.context().close();
   });
 
+  await t.test('reloads in the middle of an answer change nothing', async () => {
+    const page = await openGreedy();
+    const sent = [];
+    page.on('websocket', (socket) => socket.on('framesent', ({ payload }) => sent.push(JSON.parse(payload).type)));
+    await page.reload();
+    await connected(page);
+    await say(page, kStory);
+    await chip(page).waitFor();
+    const whole = await lastAnswer(page).textContent();
+    await page.locator('#new-chat').click();
+    const rest = await keepBusy(server.url, kCompany);
+    await say(page, kStory);
+    for (let length = 0, reloads = 0; reloads < 3; reloads++) {
+      await page.waitForFunction((before) => document.querySelector('.chip')
+        || document.querySelector('.text')?.textContent.length > before, length);
+      length = (await lastAnswer(page).textContent()).length;
+      await page.reload();
+    }
+    await chip(page).waitFor();
+    await rest();
+    assert.equal(await lastAnswer(page).textContent(), whole);
+    assert.ok(sent.includes('resume'), sent.join(', '));
+    await untilMetric(server, 'sluice_kv_blocks_used', 0);
+    assert.deepEqual(page.problems, []);
+    await page.context().close();
+  });
+
   await t.test('a second turn remembers the first', async () => {
     const page = await open();
     const frames = { sent: [], received: [] };

@@ -17,7 +17,7 @@ export class Conversation {
     const conversation = new Conversation();
     const stored = load(tab, 'conversation', []);
     if (!Array.isArray(stored)) return conversation;
-    for (const { prompt, forgotten, answer } of stored) {
+    for (const { prompt, forgotten, answer } of stored.filter(Boolean)) {
       if (typeof prompt !== 'string' || typeof answer?.text !== 'string') return conversation;
       if (answer.status === 'done' && typeof answer.done?.rule !== 'string') return conversation;
       if (isUnderWay(answer) && !answer.key) {

@@ -42,7 +42,7 @@ describe('the settings', () => {
       localStorage.setItem('sluice.settings', '{"temperature":"x","seed":{},"stop":7}');
       localStorage.setItem('sluice.draft', 'null');
       localStorage.setItem('sluice.theme', '<b>');
-      sessionStorage.setItem('sluice.conversation', '[{"prompt":1},null]');
+      sessionStorage.setItem('sluice.conversation', '[null,{"prompt":1}]');
     });
     await page.reload();
     await connected(page);

@@ -74,7 +74,8 @@ class Engine final : public StreamService {
   EngineStats stats() const override;
 
   /// Takes no more streams, lets running ones finish for `grace`, then cancels the rest. Returns
-  /// when all have closed, at most about a second after the grace time.
+  /// when all have closed, at most about a second after the grace time. May be called again and
+  /// from several threads; not from a handler, which it would wait for.
   void shutdown(std::chrono::milliseconds grace);
 
  private:

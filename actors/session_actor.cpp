@@ -87,7 +87,8 @@ void SessionActor::begin() {
 }
 
 void SessionActor::on_service(const Service& service) {
-  if (ending()) return;
+  // A retry may be overtaken by the next restart.
+  if (ending() || service.epoch < state.service.epoch) return;
   state.resubmitting = state.started;
   state.service = service;
   Submission submission;

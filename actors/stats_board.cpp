@@ -58,15 +58,19 @@ void StatsBoard::stream_finished(const std::string& outcome) {
   ++stats_.streams_finished[outcome];
 }
 
-void StatsBoard::executor_restarted() {
+void StatsBoard::scheduler_lost() {
   const std::lock_guard lock(mutex_);
-  ++stats_.executor_restarts;
   const SchedulerStats& last = stats_.scheduler;
   earlier_.steps += last.steps;
   earlier_.prompt_tokens += last.prompt_tokens;
   earlier_.generated_tokens += last.generated_tokens;
   earlier_.preemptions += last.preemptions;
   stats_.scheduler = {};
+}
+
+void StatsBoard::executor_restarted() {
+  const std::lock_guard lock(mutex_);
+  ++stats_.executor_restarts;
 }
 
 void StatsBoard::ready(bool is_ready) {

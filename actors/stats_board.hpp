@@ -32,6 +32,7 @@ class StatsBoard {
 
   // -- written by the supervisor ----------------------------------------------------------------
 
+  void scheduler_lost();  ///< nothing waits or runs there any more; its counters stay
   void executor_restarted();
   void ready(bool is_ready);
 

@@ -97,6 +97,7 @@ void SupervisorActor::on_down(const caf::down_msg& down) {
 bool SupervisorActor::child_down(const caf::down_msg& down) {
   if (state.scheduler && down.source == state.scheduler.address()) {
     state.scheduler = nullptr;
+    state.parts.board->scheduler_lost();
   } else if (state.executor && down.source == state.executor.address()) {
     state.executor = nullptr;
   } else if (state.kv && down.source == state.kv.address()) {

@@ -156,6 +156,8 @@ TEST_CASE("too many failures end every stream with backend_failed", "[engine]") 
   REQUIRE(eventually([&] { return engine.stats().sessions == 0; }));
   CHECK(!engine.stats().ready);
   CHECK(engine.stats().executor_restarts == 3);
+  REQUIRE(eventually([&] { return engine.stats().kv.used == 0; }));
+  CHECK(engine.stats().scheduler.running + engine.stats().scheduler.waiting == 0);
 
   auto late = std::make_shared<StreamLog>();
   (void)engine.generate(request_for("too late", 5), recorder(late), Delivery::kOnReturn);

@@ -104,6 +104,7 @@ TEST_CASE("counters go on over a restart", "[outlet]") {
   stats.generated_tokens = 30;
   stats.running = 2;
   board.scheduler(stats);
+  board.scheduler_lost();
   board.executor_restarted();
   CHECK(board.read().scheduler.steps == 10);
   CHECK(board.read().scheduler.running == 0);

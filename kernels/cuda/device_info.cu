@@ -10,6 +10,11 @@ CudaDevices cuda_devices() {
   CudaDevices found;
   int count = 0;
   const cudaError_t status = cudaGetDeviceCount(&count);
+  if (status == cudaErrorInsufficientDriver) {
+    // Also what the runtime says where there is no driver at all.
+    found.why_none = "no CUDA driver on this machine, or one too old for this build";
+    return found;
+  }
   if (status != cudaSuccess) {
     found.why_none = std::string("cudaGetDeviceCount: ") + cudaGetErrorString(status);
     return found;

@@ -153,7 +153,8 @@ TEST_CASE("a prompt longer than the context is refused with the numbers") {
   for (int i = 0; i < 2000; ++i) words += " cat";
   const Result result = run({"generate", "-p", words, "-n", "3"});
   CHECK(result.code == 1);
-  CHECK(contains(result.err, "512"));
+  CHECK(contains(result.err, "2000 tokens"));
+  CHECK(contains(result.err, "511"));
 }
 
 TEST_CASE("chat remembers the turns and reads commands") {

@@ -8,7 +8,7 @@ import { describeEnd } from './reasons.js';
 import { randomSeed } from './settings.js';
 
 const kTick = 250;        // ms between two updates of the live numbers
-const kSilence = 20000;   // ms without any sign of life that are worth a word
+const kSilence = 22000;   // ms without any sign of life; a heartbeat is due every 10 s
 const kPatience = 1500;   // ms of waiting after which its length is shown
 const kKeep = 30000;      // ms that the server is to keep a stream whose page is away
 const kSettle = 1000;     // ms until the server's word on pausing counts again
@@ -327,6 +327,10 @@ export class Chat {
     const { exchange, figures } = active;
     const view = this.#transcript.view(exchange);
     const idle = performance.now() - figures.heardAt;
+    if (idle > kSilence && exchange.answer.key) {
+      figures.heard();
+      this.connection.renew();
+    }
     const lost = this.connection.state !== 'open';
     let trouble = '';
     if (exchange.answer.stoppedHere) trouble = 'Stopping…';

@@ -36,6 +36,11 @@ export class Connection extends EventTarget {
     if (this.state === 'waiting') this.open();
   }
 
+  /// Gives up a connection that seems open but brings nothing.
+  renew() {
+    if (this.state === 'open') this.#drop(this.#socket);
+  }
+
   /// False when there is no connection; nothing is queued.
   send(frame) {
     if (this.state !== 'open') return false;

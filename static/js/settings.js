@@ -2,39 +2,36 @@
 
 import { browser, load, save } from './storage.js';
 
-/// {key, label, hint, min, max, step, long, standard(hello)}.
+/// {key, label, hint, min, max, step, long}.
 export const kNumbers = [
   {
     key: 'temperature', label: 'Temperature', min: 0, max: 10, step: 0.01,
     hint: 'Low is steady, high is daring; 0 always takes the likeliest token.',
-    standard: (hello) => hello.sampling?.temperature,
   },
   {
     key: 'top_p', label: 'Top-p', min: 0.01, max: 1, step: 0.01,
     hint: 'Draw from the smallest set of tokens with this much probability; 1 is off.',
-    standard: (hello) => hello.sampling?.top_p,
   },
   {
     key: 'top_k', label: 'Top-k', min: 0, max: 1000000, step: 1,
     hint: 'Draw from the k likeliest tokens; 0 is off.',
-    standard: (hello) => hello.sampling?.top_k,
   },
   {
     key: 'min_p', label: 'Min-p', min: 0, max: 1, step: 0.01,
     hint: 'Leave out tokens less likely than this share of the best one; 0 is off.',
-    standard: (hello) => hello.sampling?.min_p,
   },
   {
     key: 'max_tokens', label: 'Longest answer', min: 1, max: 1000000, step: 1,
     hint: 'In tokens. Comes before every other rule.',
-    standard: (hello) => hello.max_tokens_default,
   },
   {
     key: 'seed', label: 'Seed', min: 0, max: Number.MAX_SAFE_INTEGER, step: 1, long: true,
     hint: 'The same seed, settings and conversation give the same answer. Empty: a new one each time.',
-    standard: () => 'random',
   },
 ];
+
+/// What is in force for a field that is left empty.
+export const standardOf = (key, hello) => (key === 'seed' ? 'random' : hello.sampling?.[key] ?? hello[`${key}_default`] ?? '');
 
 const kMaxStops = 64;
 const kMaxStopBytes = 1024;

@@ -1,7 +1,7 @@
 // The settings drawer: builds its fields and keeps them and the settings in step.
 
 import { byId, el } from './dom.js';
-import { kNumbers, parseStops } from './settings.js';
+import { kNumbers, parseStops, standardOf } from './settings.js';
 
 export class SettingsForm {
   #settings;
@@ -40,8 +40,8 @@ export class SettingsForm {
       this.#text('stop', 'Stop strings', 'One a line; \\n is a line break. The answer ends before the first that appears.', 'Human:', 'code'));
   }
 
-  #number({ key, label, hint, min, max, step, long, standard }) {
-    const input = el('input', { type: 'number', min, max, step, class: long && 'long', placeholder: standard(this.#hello) });
+  #number({ key, label, hint, min, max, step, long }) {
+    const input = el('input', { type: 'number', min, max, step, class: long && 'long', placeholder: standardOf(key, this.#hello) });
     input.value = this.#settings[key] ?? '';
     return this.#field(key, label, hint, input, () => {
       const valid = input.validity.valid && input.value !== '';

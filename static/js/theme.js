@@ -2,7 +2,6 @@
 
 import { byId } from './dom.js';
 
-const kColours = { light: '#f5f7f6', dark: '#0d1413' };
 const root = document.documentElement;
 const system = matchMedia('(prefers-color-scheme: dark)');
 
@@ -30,7 +29,5 @@ function choose(theme) {
 
 function draw() {
   byId('toggle-theme').setAttribute('aria-pressed', isDark());
-  for (const meta of document.querySelectorAll('meta[name="theme-color"]')) {
-    meta.content = kColours[isDark() ? 'dark' : 'light'];
-  }
+  byId('theme-colour').content = getComputedStyle(document.body).backgroundColor;
 }

@@ -69,6 +69,21 @@ describe('an answer goes on', () => {
     assert.equal(await chip(page).textContent(), 'Ended by <|im_end|>');
   });
 
+  const silence = makeGate();
+  chat('on another connection, when this one has fallen silent', { onGenerate: wordByWord(silence) }, async (page, server) => {
+    await say(page, 'Go');
+    await shows(page, words(1));
+    await page.evaluate(() => {
+      const now = performance.now.bind(performance);
+      performance.now = () => now() + 30000;
+    });
+    while (resumes(server).length === 0) await new Promise((resume) => { setTimeout(resume, 20); });
+    for (const _ of kWords) silence.open();
+    await chip(page).waitFor();
+    assert.equal(await lastAnswer(page).textContent(), kText);
+    assert.equal(server.requests.length, 1);
+  });
+
   const ends = makeGate();
   chat('to its end, even when that came while the page was away', { onGenerate: wordByWord(ends) }, async (page) => {
     await say(page, 'Go');

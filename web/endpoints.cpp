@@ -104,6 +104,7 @@ HttpResponse models_response(const ServiceInfo& info, std::int64_t created) {
 void add_endpoints(Router& router, const EndpointSources& sources) {
   const StreamService& service = sources.service;
   const Counters& counters = sources.counters;
+  const StreamHub& hub = sources.hub;
   const std::int64_t created = std::chrono::duration_cast<std::chrono::seconds>(
                                    std::chrono::system_clock::now().time_since_epoch())
                                    .count();
@@ -115,10 +116,10 @@ void add_endpoints(Router& router, const EndpointSources& sources) {
     return service.stats().ready ? status_response("ready", 200)
                                  : status_response("not_ready", 503);
   });
-  router.add("GET", "/metrics", [&service, &counters](const HttpRequest&) {
+  router.add("GET", "/metrics", [&service, &counters, &hub](const HttpRequest&) {
     HttpResponse response;
     response.content_type = "text/plain; version=0.0.4; charset=utf-8";
-    response.body = metrics_text(service.stats(), counters);
+    response.body = metrics_text(service.stats(), hub.stats(), counters);
     response.headers = {{"Cache-Control", "no-store"}};
     return response;
   });

@@ -6,6 +6,7 @@
 #include "actors/stream_service.hpp"
 #include "web/counters.hpp"
 #include "web/router.hpp"
+#include "web/stream_hub.hpp"
 
 namespace sluice::web {
 
@@ -13,6 +14,7 @@ namespace sluice::web {
 struct EndpointSources {
   const StreamService& service;
   const Counters& counters;
+  const StreamHub& hub;
   std::function<bool()> stopping;
 };
 

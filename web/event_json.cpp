@@ -11,19 +11,26 @@ double milliseconds(std::chrono::microseconds time) {
   return static_cast<double>(time.count()) / 1000.0;
 }
 
+/// What the client calls a stream, and what everybody may call it.
+struct Names {
+  std::string_view id;
+  std::string_view stream_key;
+};
+
 JsonWriter& begin(JsonWriter& json, std::string_view type, std::string_view id,
                   std::uint64_t number) {
   return json.begin_object().field("type", type).field("id", id).field("n", number);
 }
 
-void write(JsonWriter& json, std::string_view id, const AcceptedEvent& event) {
-  begin(json, "accepted", id, event.number)
+void write(JsonWriter& json, const Names& names, const AcceptedEvent& event) {
+  begin(json, "accepted", names.id, event.number)
       .field("model", event.model)
       .field("prompt_tokens", event.prompt_tokens)
       .field("max_tokens", event.max_new_tokens)
       .field("context_length", event.context_length)
-      .field("seed", event.seed)
-      .end_object();
+      .field("seed", event.seed);
+  if (!names.stream_key.empty()) json.field("stream", names.stream_key);
+  json.end_object();
 }
 
 void write_piece(JsonWriter& json, const TokenPiece& piece) {
@@ -44,14 +51,17 @@ void write_piece(JsonWriter& json, const TokenPiece& piece) {
   json.end_object();
 }
 
-void write(JsonWriter& json, std::string_view id, const TokenEvent& event) {
-  begin(json, "token", id, event.number).field("text", event.text).key("tokens").begin_array();
+void write(JsonWriter& json, const Names& names, const TokenEvent& event) {
+  begin(json, "token", names.id, event.number)
+      .field("text", event.text)
+      .key("tokens")
+      .begin_array();
   for (const TokenPiece& piece : event.pieces) write_piece(json, piece);
   json.end_array().end_object();
 }
 
-void write(JsonWriter& json, std::string_view id, const DoneEvent& event) {
-  begin(json, "done", id, event.number)
+void write(JsonWriter& json, const Names& names, const DoneEvent& event) {
+  begin(json, "done", names.id, event.number)
       .field("reason", finish_reason(event.rule))
       .field("rule", name(event.rule))
       .field("matched", event.matched)
@@ -74,15 +84,15 @@ void write(JsonWriter& json, std::string_view id, const DoneEvent& event) {
   json.end_object();
 }
 
-void write(JsonWriter& json, std::string_view id, const ErrorEvent& event) {
-  begin(json, "error", id, event.number)
+void write(JsonWriter& json, const Names& names, const ErrorEvent& event) {
+  begin(json, "error", names.id, event.number)
       .field("code", event.code)
       .field("message", event.message)
       .end_object();
 }
 
-void write(JsonWriter& json, std::string_view id, const HeartbeatEvent& event) {
-  begin(json, "heartbeat", id, event.number)
+void write(JsonWriter& json, const Names& names, const HeartbeatEvent& event) {
+  begin(json, "heartbeat", names.id, event.number)
       .field("phase", event.phase)
       .field("queue_position", event.queue_position)
       .field("prefill_done", event.prefill_done)
@@ -111,9 +121,9 @@ std::string hello_json(const ServiceInfo& info) {
   return json.take();
 }
 
-std::string event_json(std::string_view id, const Event& event) {
+std::string event_json(std::string_view id, const Event& event, std::string_view stream_key) {
   JsonWriter json;
-  std::visit([&](const auto& e) { write(json, id, e); }, event);
+  std::visit([&](const auto& e) { write(json, {id, stream_key}, e); }, event);
   return json.take();
 }
 

@@ -13,8 +13,8 @@ namespace sluice::web {
 /// The first frame of a connection.
 std::string hello_json(const ServiceInfo& info);
 
-/// An event of the stream that the client calls `id`.
-std::string event_json(std::string_view id, const Event& event);
+/// An event of the stream that the client calls `id`; `accepted` brings the stream's key, if any.
+std::string event_json(std::string_view id, const Event& event, std::string_view stream_key = {});
 
 /// An error that belongs to no stream: it ends nothing.
 std::string error_json(std::string_view code, std::string_view message);

@@ -107,6 +107,14 @@ void write_streams(Exposition& out, const EngineStats& stats) {
   out.sample("sluice_time_to_first_token_seconds_count", stats.ttft_count);
 }
 
+void write_hub(Exposition& out, const HubStats& streams) {
+  out.gauge("sluice_stream_viewers", "Viewers of streams on all connections.", streams.viewers);
+  out.gauge("sluice_streams_unwatched", "Streams kept without a viewer, ended ones included.",
+            streams.unwatched);
+  out.gauge("sluice_stream_log_bytes", "Events kept for viewers and resumption, in bytes of JSON.",
+            streams.log_bytes);
+}
+
 void write_server(Exposition& out, const Counters& counters) {
   out.gauge("sluice_connections", "Open connections, HTTP and WebSocket.",
             counters.connections.load());
@@ -130,11 +138,13 @@ void write_server(Exposition& out, const Counters& counters) {
 
 }  // namespace
 
-std::string metrics_text(const EngineStats& stats, const Counters& counters) {
+std::string metrics_text(const EngineStats& stats, const HubStats& streams,
+                         const Counters& counters) {
   Exposition out;
   write_streams(out, stats);
   write_scheduler(out, stats.scheduler);
   write_kv(out, stats.kv);
+  write_hub(out, streams);
   write_server(out, counters);
   return out.take();
 }

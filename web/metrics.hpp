@@ -5,9 +5,11 @@
 
 #include "actors/stream_service.hpp"
 #include "web/counters.hpp"
+#include "web/stream_hub.hpp"
 
 namespace sluice::web {
 
-std::string metrics_text(const EngineStats& stats, const Counters& counters);
+std::string metrics_text(const EngineStats& stats, const HubStats& streams,
+                         const Counters& counters);
 
 }  // namespace sluice::web

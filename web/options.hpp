@@ -17,9 +17,13 @@ struct Limits {
   std::size_t max_frame_bytes = 1 << 20;    ///< WebSocket message; more closes with 1009
   std::size_t max_header_bytes = 16 << 10;  ///< of an HTTP request; more is answered with 431
   std::size_t max_body_bytes = 1 << 20;     ///< of an HTTP request; more is answered with 413
-  /// Bytes waiting for one client. The engine's credit keeps streams far below it; a client that
-  /// provokes answers without reading them reaches it and is dropped.
+  /// Bytes of answers waiting for one client, streams not counted (they wait in their logs): a
+  /// client that provokes answers without reading them reaches it and is dropped.
   std::size_t max_queued_bytes = 4 << 20;
+  /// Longest time a client may ask to have a stream kept without viewers.
+  std::chrono::milliseconds max_keep{300'000};
+  std::size_t stream_log_bytes = 1 << 20;   ///< of each kept stream's events, for late viewers
+  std::size_t max_unwatched_streams = 256;  ///< kept without a viewer; beyond, the oldest end
   /// Kernel send buffer of a WebSocket: what a stream can be ahead of a client that reads slowly.
   int send_buffer_bytes = 64 << 10;
 

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <simdjson.h>
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstdint>
 #include <limits>
@@ -10,6 +12,7 @@
 #include <utility>
 
 #include "web/json_reader.hpp"
+#include "web/stop_fields.hpp"
 
 namespace sluice::web {
 namespace {
@@ -18,13 +21,10 @@ using simdjson::dom::element;
 
 constexpr std::size_t kMaxDepth = 16;  // the deepest valid frame has 4 levels
 constexpr std::size_t kMaxIdBytes = 64;
-constexpr std::size_t kMaxStopStrings = 64;
-constexpr std::size_t kMaxStopBytes = 1024;
-constexpr std::size_t kMaxStopTokens = 256;
 constexpr std::size_t kMaxSaltBytes = 256;
+constexpr std::size_t kMaxKeyBytes = 64;  // ours have 22
 constexpr std::size_t kAnyLength = std::numeric_limits<std::uint32_t>::max();
 constexpr std::int64_t kMaxInt = std::numeric_limits<std::int32_t>::max();
-constexpr std::int64_t kDayMs = 24LL * 60 * 60 * 1000;
 
 // -- messages and prompt ----------------------------------------------------------------------
 
@@ -91,125 +91,6 @@ void read_input(ObjectReader& fields, GenerateRequest& request) {
   fields.boolean("parse_special", request.parse_special);
 }
 
-// -- stop rules -------------------------------------------------------------------------------
-
-void read_stop_choice(ObjectReader& fields, StopString& stop) {
-  std::string boundary = "anywhere";
-  std::string scope = "content";
-  fields.text("boundary", 0, kAnyLength, boundary);
-  fields.text("scope", 0, kAnyLength, scope);
-  if (boundary == "anywhere") {
-    stop.boundary = StopBoundary::kAnywhere;
-  } else if (boundary == "line_start") {
-    stop.boundary = StopBoundary::kLineStart;
-  } else if (boundary == "after_space") {
-    stop.boundary = StopBoundary::kAfterSpace;
-  } else if (const auto found = fields.find("boundary")) {
-    fields.mismatch("boundary", R"("anywhere", "line_start" or "after_space")", *found);
-  }
-  if (scope == "content") {
-    stop.scope = StopScope::kContent;
-  } else if (scope == "reasoning") {
-    stop.scope = StopScope::kReasoning;
-  } else if (scope == "both") {
-    stop.scope = StopScope::kBoth;
-  } else if (const auto found = fields.find("scope")) {
-    fields.mismatch("scope", R"("content", "reasoning" or "both")", *found);
-  }
-  fields.boolean("include", stop.include);
-}
-
-/// A stop string is a plain string or an object.
-std::optional<StopString> read_stop(ObjectReader& outer, element value, const std::string& name) {
-  StopString stop;
-  std::string_view text;
-  simdjson::dom::object object;
-  if (value.get(text) == simdjson::SUCCESS) {
-    stop.text = std::string(text);
-    if (text.empty() || text.size() > kMaxStopBytes) {
-      outer.fail(
-          fmt::format("`{}` must have 1 to {} bytes, not {}.", name, kMaxStopBytes, text.size()));
-    }
-  } else if (value.get(object) == simdjson::SUCCESS) {
-    ObjectReader fields(object, name + ".");
-    fields.text("text", 1, kMaxStopBytes, stop.text);
-    if (!fields.find("text")) fields.fail(fmt::format("`{}.text` is missing.", name));
-    read_stop_choice(fields, stop);
-    fields.finish();
-    if (fields.failed()) outer.fail(fields.error());
-  } else {
-    outer.mismatch(name, "a string or an object with `text`", value);
-  }
-  if (outer.failed()) return std::nullopt;
-  return stop;
-}
-
-void read_stops(ObjectReader& fields, StopOptions& options) {
-  const auto value = fields.find("stop");
-  if (!value) return;
-  simdjson::dom::array array;
-  if (value->get(array) != simdjson::SUCCESS) {
-    if (!value->is_string()) {
-      fields.mismatch("stop", "a string or an array of stop strings", *value);
-    } else if (auto stop = read_stop(fields, *value, "stop")) {
-      options.stop_strings.push_back(std::move(*stop));
-    }
-    return;
-  }
-  if (array.size() > kMaxStopStrings) {
-    fields.fail(
-        fmt::format("`stop` may hold at most {} strings, not {}.", kMaxStopStrings, array.size()));
-    return;
-  }
-  for (const element item : array) {
-    const std::string name = fmt::format("stop[{}]", options.stop_strings.size());
-    auto stop = read_stop(fields, item, name);
-    if (!stop) return;
-    options.stop_strings.push_back(std::move(*stop));
-  }
-}
-
-void read_stop_tokens(ObjectReader& fields, StopOptions& options) {
-  const auto value = fields.find("stop_token_ids");
-  if (!value) return;
-  simdjson::dom::array array;
-  if (value->get(array) != simdjson::SUCCESS) {
-    fields.mismatch("stop_token_ids", "an array of token ids", *value);
-    return;
-  }
-  if (array.size() > kMaxStopTokens) {
-    fields.fail(fmt::format("`stop_token_ids` may hold at most {} ids, not {}.", kMaxStopTokens,
-                            array.size()));
-    return;
-  }
-  for (const element item : array) {
-    std::int64_t id = -1;
-    if (item.get(id) != simdjson::SUCCESS || id < 0 || id > kMaxInt) {
-      fields.mismatch(fmt::format("stop_token_ids[{}]", options.stop_token_ids.size()),
-                      fmt::format("a whole number from 0 to {}", kMaxInt), item);
-      return;
-    }
-    options.stop_token_ids.push_back(static_cast<TokenId>(id));
-  }
-}
-
-void read_stop_options(ObjectReader& fields, StopOptions& options) {
-  Position max_tokens = 0;
-  fields.integer("max_tokens", 1, kMaxInt, max_tokens);
-  if (max_tokens > 0) options.max_new_tokens = max_tokens;
-  fields.integer("min_tokens", 0, kMaxInt, options.min_new_tokens);
-  fields.boolean("ignore_eos", options.ignore_end_tokens);
-  read_stops(fields, options);
-  read_stop_tokens(fields, options);
-  fields.number("min_confidence", 0, 1, options.min_confidence);
-  fields.integer("patience", 0, kMaxInt, options.patience);
-  fields.integer("repetition_ngram", 0, 1024, options.repetition_ngram);
-  fields.integer("repetition_times", 0, 1024, options.repetition_times);
-  std::int64_t time_limit = 0;
-  fields.integer("time_limit_ms", 0, kDayMs, time_limit);
-  options.time_limit = std::chrono::milliseconds(time_limit);
-}
-
 // -- sampling ---------------------------------------------------------------------------------
 
 /// A number, or a string of digits for clients that can't hold 64 bits exactly.
@@ -251,16 +132,54 @@ ParsedFrame invalid(std::string message, std::string id = {}) {
   return ProtocolError{"invalid_request", std::move(message), std::move(id)};
 }
 
-ParsedFrame read_generate(ObjectReader& fields, std::string id, const SamplingParams& defaults) {
+ParsedFrame read_generate(ObjectReader& fields, std::string id, const FrameDefaults& defaults) {
   GenerateMessage message;
-  message.request.sampling = defaults;
+  message.request.sampling = defaults.sampling;
   read_input(fields, message.request);
   read_sampling(fields, message.request.sampling);
   read_seed(fields, message.request.seed);
   read_stop_options(fields, message.request.stop);
   fields.text("salt", 0, kMaxSaltBytes, message.request.salt);
+  std::int64_t keep = 0;
+  fields.integer("keep_ms", 0, defaults.max_keep.count(), keep);
+  message.keep = std::chrono::milliseconds(keep);
   fields.finish();
   if (fields.failed()) return invalid(fields.error(), std::move(id));
+  message.id = std::move(id);
+  return message;
+}
+
+ParsedFrame read_resume(ObjectReader& fields, std::string id) {
+  ResumeMessage message;
+  std::int64_t after = 0;
+  fields.text("stream", 1, kMaxKeyBytes, message.stream);
+  fields.integer("after", 0, std::numeric_limits<std::int64_t>::max(), after);
+  fields.finish();
+  if (!fields.failed() && message.stream.empty()) {
+    fields.fail("`stream` is missing; it must be the key that `accepted` brought.");
+  }
+  if (fields.failed()) return invalid(fields.error(), std::move(id));
+  message.after = static_cast<std::uint64_t>(after);
+  message.id = std::move(id);
+  return message;
+}
+
+ParsedFrame read_change(ObjectReader& fields, std::string id) {
+  ChangeMessage message;
+  StreamChanges& changes = message.changes;
+  changes.max_new_tokens = read_max_tokens(fields);
+  changes.stop_strings = read_stop_strings(fields);
+  changes.stop_patterns = read_stop_patterns(fields);
+  float temperature = 0.0F;
+  fields.number("temperature", 0, 10, temperature);
+  if (fields.find("temperature")) changes.temperature = temperature;
+  fields.finish();
+  if (fields.failed()) return invalid(fields.error());
+  if (!changes.max_new_tokens && !changes.stop_strings && !changes.stop_patterns &&
+      !changes.temperature) {
+    return invalid(
+        "There is nothing to change; send `max_tokens`, `stop`, `stop_regex` or `temperature`.");
+  }
   message.id = std::move(id);
   return message;
 }
@@ -271,24 +190,23 @@ ParsedFrame read_steer(ObjectReader& fields, std::string id, SteerMessage::Actio
   return SteerMessage{action, std::move(id)};
 }
 
-ParsedFrame read_frame(simdjson::dom::object object, const SamplingParams& defaults) {
+constexpr std::array<std::string_view, 6> kTypes{"generate", "resume",  "cancel",
+                                                 "pause",    "unpause", "change"};
+constexpr std::string_view kTypesInWords =
+    R"("generate", "resume", "cancel", "pause", "unpause" or "change")";
+
+ParsedFrame read_frame(simdjson::dom::object object, const FrameDefaults& defaults) {
   ObjectReader fields(object, "");
   const auto type_value = fields.find("type");
   std::string type;
   fields.text("type", 0, kAnyLength, type);
   if (fields.failed()) return invalid(fields.error());
-  if (!type_value) {
-    return invalid(
-        "`type` is missing; it must be \"generate\", \"cancel\", \"pause\" or "
-        "\"resume\".");
-  }
-  const bool is_generate = type == "generate";
-  if (!is_generate && type != "cancel" && type != "pause" && type != "resume") {
-    return ProtocolError{"unknown_type",
-                         fmt::format("`type` must be \"generate\", \"cancel\", \"pause\" or "
-                                     "\"resume\", not {}.",
-                                     describe(*type_value)),
-                         {}};
+  if (!type_value) return invalid(fmt::format("`type` is missing; it must be {}.", kTypesInWords));
+  if (std::find(kTypes.begin(), kTypes.end(), type) == kTypes.end()) {
+    return ProtocolError{
+        "unknown_type",
+        fmt::format("`type` must be {}, not {}.", kTypesInWords, describe(*type_value)),
+        {}};
   }
 
   std::string id;
@@ -296,10 +214,12 @@ ParsedFrame read_frame(simdjson::dom::object object, const SamplingParams& defau
   if (fields.failed()) return invalid(fields.error());
   if (id.empty()) return invalid("`id` is missing; give the stream a name of 1 to 64 bytes.");
 
-  if (is_generate) return read_generate(fields, std::move(id), defaults);
+  if (type == "generate") return read_generate(fields, std::move(id), defaults);
+  if (type == "resume") return read_resume(fields, std::move(id));
+  if (type == "change") return read_change(fields, std::move(id));
   const auto action = type == "cancel"  ? SteerMessage::Action::kCancel
                       : type == "pause" ? SteerMessage::Action::kPause
-                                        : SteerMessage::Action::kResume;
+                                        : SteerMessage::Action::kUnpause;
   return read_steer(fields, std::move(id), action);
 }
 
@@ -320,7 +240,7 @@ std::string json_fault(simdjson::error_code error) {
 
 }  // namespace
 
-ParsedFrame parse_frame(std::string_view json, const SamplingParams& defaults) {
+ParsedFrame parse_frame(std::string_view json, const FrameDefaults& defaults) {
   simdjson::dom::parser parser;
   element root;
   simdjson::error_code error = parser.allocate(json.size() + 1, kMaxDepth);

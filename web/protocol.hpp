@@ -4,6 +4,8 @@
 // the field, says what it may be and shows what was there.
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -16,25 +18,44 @@ namespace sluice::web {
 struct GenerateMessage {
   std::string id;
   GenerateRequest request;
+  std::chrono::milliseconds keep{0};  ///< without viewers and after the end; 0: not kept
 };
 
-/// cancel, pause and resume: something to do with a running stream.
+/// Look at a kept stream, after event `after`.
+struct ResumeMessage {
+  std::string id;
+  std::string stream;  ///< its key, from `accepted`
+  std::uint64_t after = 0;
+};
+
+/// Something to do with a running stream.
 struct SteerMessage {
-  enum class Action { kCancel, kPause, kResume };
+  enum class Action { kCancel, kPause, kUnpause };
   Action action = Action::kCancel;
   std::string id;
+};
+
+struct ChangeMessage {
+  std::string id;
+  StreamChanges changes;
 };
 
 struct ProtocolError {
   std::string code;     ///< "invalid_json", "invalid_request", "unknown_type"
   std::string message;  ///< a sentence for a person
-  std::string id;       ///< of the `generate` that failed, when it could be read; else empty
+  std::string id;       ///< of the `generate` or `resume` that failed, if it could be read
 };
 
-using ParsedFrame = std::variant<GenerateMessage, SteerMessage, ProtocolError>;
+using ParsedFrame =
+    std::variant<GenerateMessage, ResumeMessage, SteerMessage, ChangeMessage, ProtocolError>;
 
-/// Never throws but for lack of memory. Sampling options that the frame does not set are taken
-/// from `defaults`.
-ParsedFrame parse_frame(std::string_view json, const SamplingParams& defaults);
+/// What the server allows and presumes.
+struct FrameDefaults {
+  SamplingParams sampling{};  ///< where the frame sets nothing
+  std::chrono::milliseconds max_keep{300'000};
+};
+
+/// Never throws but for lack of memory.
+ParsedFrame parse_frame(std::string_view json, const FrameDefaults& defaults);
 
 }  // namespace sluice::web

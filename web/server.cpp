@@ -56,9 +56,9 @@ struct Server::Impl {
         context(std::make_shared<ServerContext>(service, std::move(options))) {
     // Names that can't work are found before the port is taken.
     make_origins(context->options.port);
-    add_endpoints(context->router, {service, context->counters, [context = context.get()] {
-                                      return context->stopping.load();
-                                    }});
+    add_endpoints(context->router,
+                  {service, context->counters, context->hub,
+                   [context = context.get()] { return context->stopping.load(); }});
     context->router.set_fallback([this](const HttpRequest& request) { return files.get(request); });
   }
 

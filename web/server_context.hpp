@@ -17,7 +17,10 @@ namespace sluice::web {
 
 struct ServerContext {
   ServerContext(StreamService& stream_service, ServerOptions server_options)
-      : service(stream_service), options(std::move(server_options)), hub(stream_service) {}
+      : service(stream_service),
+        options(std::move(server_options)),
+        hub(stream_service,
+            {options.limits.stream_log_bytes, options.limits.max_unwatched_streams}) {}
 
   StreamService& service;
   const ServerOptions options;

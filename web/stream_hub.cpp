@@ -1,73 +1,329 @@
 #include "web/stream_hub.hpp"
 
+#include <algorithm>
+#include <array>
+#include <random>
+#include <string_view>
 #include <utility>
 
 namespace sluice::web {
+namespace {
 
-StreamKey StreamHub::start(GenerateRequest request, std::weak_ptr<EventSink> sink) {
-  auto subscription = std::make_shared<Subscription>();
-  subscription->sink = std::move(sink);
-  StreamKey key = 0;
-  {
-    const std::lock_guard lock(mutex_);
-    if (closed_) return 0;
-    key = ++last_key_;
-    streams_.emplace(key, Stream{{}, subscription});
-  }
-  // Not under the lock: the engine may call the handler before generate() returns.
-  const StreamHandle handle = service_.generate(
-      std::move(request),
-      [key, subscription](const Event& event) { subscription->forward(key, event); },
-      Delivery::kAcknowledged);
-  {
-    const std::lock_guard lock(mutex_);
-    const auto stream = streams_.find(key);
-    if (stream != streams_.end()) {
-      stream->second.handle = handle;
-      return key;
+/// 128 bits of the system's randomness, as base64url.
+std::string random_key() {
+  constexpr std::string_view kDigits =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+  constexpr int kBits = 128;
+  std::random_device random;
+  std::string key;
+  std::uint64_t pool = 0;
+  int pooled = 0;
+  for (int left = kBits; left > 0; left -= 6) {
+    if (pooled < 6) {
+      pool = (pool << 32) | random();
+      pooled += 32;
     }
+    pooled -= 6;
+    std::uint64_t digit = (pool >> pooled) & 63U;
+    if (left < 6) digit &= ~((std::uint64_t{1} << (6 - left)) - 1);  // padding bits are 0
+    key += kDigits[digit];
   }
-  handle.listener_gone();  // detached in between
   return key;
 }
 
-void StreamHub::cancel(StreamKey key, const std::string& detail) {
-  handle(key).cancel(detail);
+}  // namespace
+
+/// Shared with the engine's handler. Its mutex guards everything that is not const.
+struct StreamHub::Stream {
+  struct Viewer {
+    std::weak_ptr<EventSink> sink;
+    bool told = false;  // that there is news; until it has taken everything
+  };
+
+  Stream(std::string stream_key, std::chrono::milliseconds keep_for,
+         const StreamLog::Options& log_options)
+      : key(std::move(stream_key)), keep(keep_for), log(log_options) {}
+
+  const std::string key;
+  const std::chrono::milliseconds keep;
+  mutable std::mutex mutex;
+  StreamLog log;
+  std::unordered_map<ViewerId, Viewer> viewers;
+  StreamHandle handle;
+  bool started = false;            // the handle is there
+  std::vector<Steering> early;     // before that
+  std::uint64_t acknowledged = 0;  // to the engine
+  Clock::time_point since;         // its last viewer left, or it ended
+  bool over = false;               // nothing is wanted any more
+
+  void push(const Event& event);
+  void add(ViewerId viewer, std::weak_ptr<EventSink> sink);
+  void set_handle(const StreamHandle& given);
+  void acknowledge();
+  void finish();
+};
+
+void StreamHub::Stream::push(const Event& event) {
+  // A sink whose last owner this is must not die under the lock.
+  std::vector<std::shared_ptr<EventSink>> listeners;
+  {
+    const std::lock_guard lock(mutex);
+    if (over) return;
+    log.push(event);
+    if (log.ended()) since = Clock::now();
+    for (auto& [id, viewer] : viewers) {
+      if (std::exchange(viewer.told, true)) continue;
+      if (auto listener = viewer.sink.lock()) {
+        listener->on_news(id);
+        listeners.push_back(std::move(listener));
+      }
+    }
+  }
+  acknowledge();
 }
 
-void StreamHub::pause(StreamKey key) {
-  handle(key).pause();
+/// Under the lock. A viewer that starts with something to take hears of it at once.
+void StreamHub::Stream::add(ViewerId viewer, std::weak_ptr<EventSink> sink) {
+  Viewer& added = viewers[viewer];
+  added.sink = std::move(sink);
+  if (log.last_number() == 0) return;
+  added.told = true;
+  if (const auto listener = added.sink.lock()) listener->on_news(viewer);
 }
 
-void StreamHub::resume(StreamKey key) {
-  handle(key).resume();
+void StreamHub::Stream::set_handle(const StreamHandle& given) {
+  std::vector<Steering> waiting;
+  bool unwanted = false;
+  {
+    const std::lock_guard lock(mutex);
+    unwanted = over;
+    started = true;
+    if (!unwanted) handle = given;
+    waiting.swap(early);
+  }
+  if (unwanted) {
+    given.listener_gone();
+    return;
+  }
+  for (const Steering& steering : waiting) steering(given);
+  acknowledge();
 }
 
-void StreamHub::delivered(StreamKey key, std::uint64_t number, bool terminal) {
-  handle(key).delivered(number);
-  if (!terminal) return;
-  const std::lock_guard lock(mutex_);
-  streams_.erase(key);
-  if (streams_.empty()) emptied_.notify_all();
+void StreamHub::Stream::acknowledge() {
+  StreamHandle told;
+  std::uint64_t number = 0;
+  {
+    const std::lock_guard lock(mutex);
+    number = log.acknowledged();
+    if (!started || number <= acknowledged) return;
+    acknowledged = number;
+    told = handle;
+  }
+  told.delivered(number);
 }
 
-void StreamHub::detach(StreamKey key) {
-  Stream stream;
+void StreamHub::Stream::finish() {
+  StreamHandle last;
+  bool complete = false;
+  {
+    const std::lock_guard lock(mutex);
+    over = true;
+    viewers.clear();
+    last = std::exchange(handle, {});
+    complete = log.ended() && log.acknowledged() == log.last_number();
+  }
+  if (!complete) last.listener_gone();
+}
+
+// -- the hub --------------------------------------------------------------------------------------
+
+StreamHub::StreamHub(StreamService& service, const HubOptions& options)
+    : service_(service), options_(options), thread_([this] { run(); }) {}
+
+StreamHub::~StreamHub() {
+  detach_all();
+}
+
+ViewerId StreamHub::start(GenerateRequest request, std::chrono::milliseconds keep,
+                          std::weak_ptr<EventSink> sink) {
+  const bool keeps = keep.count() > 0;
+  StreamLog::Options log;
+  log.keeps = keeps;
+  log.max_bytes = options_.log_bytes;
+  const auto stream = std::make_shared<Stream>(keeps ? random_key() : "", keep, log);
+  ViewerId viewer = 0;
   {
     const std::lock_guard lock(mutex_);
-    const auto found = streams_.find(key);
-    if (found == streams_.end()) return;
-    stream = std::move(found->second);
-    streams_.erase(found);
-    if (streams_.empty()) emptied_.notify_all();
+    if (closed_) return 0;
+    viewer = ++last_viewer_;
+    stream->log.attach(viewer, 0);
+    stream->add(viewer, std::move(sink));
+    viewers_.emplace(viewer, stream);
+    if (keeps) kept_.emplace(stream->key, stream);
   }
-  stream.subscription->end();
-  stream.handle.listener_gone();
+  // Not under the lock: the engine may call the handler before generate() returns.
+  stream->set_handle(service_.generate(
+      std::move(request), [stream](const Event& event) { stream->push(event); },
+      Delivery::kAcknowledged));
+  return viewer;
+}
+
+StreamHub::Attached StreamHub::attach(const std::string& stream_key, std::uint64_t after,
+                                      std::weak_ptr<EventSink> sink) {
+  const std::lock_guard lock(mutex_);
+  const auto found = kept_.find(stream_key);
+  if (found == kept_.end()) return {AttachFault::kUnknownStream, 0, 0};
+  Stream& stream = *found->second;
+  const std::lock_guard stream_lock(stream.mutex);
+  const ViewerId viewer = last_viewer_ + 1;
+  if (!stream.log.attach(viewer, after)) {
+    return {AttachFault::kGoneTooFar, 0, stream.log.forgotten()};
+  }
+  last_viewer_ = viewer;
+  viewers_.emplace(viewer, found->second);
+  stream.add(viewer, std::move(sink));
+  return {AttachFault::kNone, viewer, 0};
+}
+
+std::optional<Event> StreamHub::take(ViewerId viewer) {
+  const StreamPtr stream = find(viewer);
+  if (!stream) return std::nullopt;
+  const std::lock_guard lock(stream->mutex);
+  auto event = stream->log.take(viewer);
+  const auto taker = stream->viewers.find(viewer);
+  if (!event && taker != stream->viewers.end()) taker->second.told = false;
+  return event;
+}
+
+void StreamHub::written(ViewerId viewer, std::uint64_t number, bool terminal) {
+  const StreamPtr stream = find(viewer);
+  if (!stream) return;
+  {
+    const std::lock_guard lock(stream->mutex);
+    stream->log.written(viewer, number);
+  }
+  stream->acknowledge();
+  if (terminal) leave(viewer);
+}
+
+void StreamHub::detach(ViewerId viewer) {
+  leave(viewer);
+}
+
+void StreamHub::leave(ViewerId viewer) {
+  std::vector<StreamPtr> ended;
+  StreamPtr left;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = viewers_.find(viewer);
+    if (found == viewers_.end()) return;
+    left = std::move(found->second);
+    viewers_.erase(found);
+    if (viewers_.empty()) emptied_.notify_all();
+    const std::lock_guard stream_lock(left->mutex);
+    left->viewers.erase(viewer);
+    left->log.detach(viewer);
+    const bool unwatched = left->viewers.empty();
+    if (unwatched && !left->log.ended()) left->since = Clock::now();
+    if (unwatched && (left->key.empty() || closed_)) {
+      kept_.erase(left->key);
+      ended.push_back(left);
+    }
+  }
+  for (const StreamPtr& stream : ended) stream->finish();
+  if (!ended.empty()) return;
+  left->acknowledge();
+  deadlines_changed_.notify_all();
+}
+
+std::string StreamHub::stream_key(ViewerId viewer) const {
+  const StreamPtr stream = find(viewer);
+  return stream ? stream->key : std::string();
+}
+
+// -- steering -------------------------------------------------------------------------------------
+
+void StreamHub::cancel(ViewerId viewer, const std::string& detail) {
+  steer(viewer, [detail](const StreamHandle& handle) { handle.cancel(detail); });
+}
+
+void StreamHub::pause(ViewerId viewer) {
+  steer(viewer, [](const StreamHandle& handle) { handle.pause(); });
+}
+
+void StreamHub::unpause(ViewerId viewer) {
+  steer(viewer, [](const StreamHandle& handle) { handle.resume(); });
+}
+
+void StreamHub::change(ViewerId viewer, StreamChanges changes) {
+  steer(viewer,
+        [changes = std::move(changes)](const StreamHandle& handle) { handle.change(changes); });
+}
+
+void StreamHub::steer(ViewerId viewer, const Steering& steering) {
+  const StreamPtr stream = find(viewer);
+  if (!stream) return;
+  StreamHandle handle;
+  {
+    const std::lock_guard lock(stream->mutex);
+    if (!stream->started) {
+      stream->early.push_back(steering);
+      return;
+    }
+    handle = stream->handle;
+  }
+  steering(handle);
+}
+
+// -- ends -----------------------------------------------------------------------------------------
+
+/// Takes out the streams that nobody came back for in time, and the oldest beyond the limit.
+/// Returns when the next is due. Under the lock.
+StreamHub::Clock::time_point StreamHub::sweep(Clock::time_point now,
+                                              std::vector<StreamPtr>& ended) {
+  std::vector<std::pair<Clock::time_point, StreamPtr>> unwatched;
+  for (const auto& [key, stream] : kept_) {
+    const std::lock_guard lock(stream->mutex);
+    if (stream->viewers.empty()) unwatched.emplace_back(stream->since + stream->keep, stream);
+  }
+  std::sort(unwatched.begin(), unwatched.end(),
+            [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::size_t left = unwatched.size();
+  for (const auto& [deadline, stream] : unwatched) {
+    if (deadline > now && left <= options_.max_unwatched && !closed_) return deadline;
+    kept_.erase(stream->key);
+    ended.push_back(stream);
+    --left;
+  }
+  return Clock::time_point::max();
+}
+
+void StreamHub::run() {
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    std::vector<StreamPtr> ended;
+    const Clock::time_point next = sweep(Clock::now(), ended);
+    if (!ended.empty()) {
+      lock.unlock();
+      for (const StreamPtr& stream : ended) stream->finish();
+      ended.clear();
+      lock.lock();
+    } else if (next == Clock::time_point::max()) {
+      deadlines_changed_.wait(lock);
+    } else {
+      deadlines_changed_.wait_until(lock, next);
+    }
+  }
 }
 
 void StreamHub::close() {
-  const std::lock_guard lock(mutex_);
-  closed_ = true;
+  std::vector<StreamPtr> ended;
+  {
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
+    sweep(Clock::now(), ended);
+  }
+  for (const StreamPtr& stream : ended) stream->finish();
 }
 
 bool StreamHub::closed() const {
@@ -76,45 +332,65 @@ bool StreamHub::closed() const {
 }
 
 void StreamHub::cancel_all(const std::string& detail) {
-  for (const StreamKey key : keys()) cancel(key, detail);
+  std::vector<ViewerId> viewers;
+  {
+    const std::lock_guard lock(mutex_);
+    viewers.reserve(viewers_.size());
+    for (const auto& [viewer, stream] : viewers_) viewers.push_back(viewer);
+  }
+  for (const ViewerId viewer : viewers) cancel(viewer, detail);
 }
 
 void StreamHub::detach_all() {
-  for (const StreamKey key : keys()) detach(key);
+  const std::vector<StreamPtr> all = streams();
+  {
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
+    stopping_ = true;
+    viewers_.clear();
+    kept_.clear();
+    emptied_.notify_all();
+  }
+  for (const StreamPtr& stream : all) stream->finish();
+  deadlines_changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
 }
 
 bool StreamHub::wait_until_empty(std::chrono::milliseconds limit) {
   std::unique_lock lock(mutex_);
-  return emptied_.wait_for(lock, limit, [this] { return streams_.empty(); });
+  return emptied_.wait_for(lock, limit, [this] { return viewers_.empty(); });
 }
 
-std::size_t StreamHub::size() const {
+HubStats StreamHub::stats() const {
+  HubStats stats;
+  for (const StreamPtr& stream : streams()) {
+    const std::lock_guard lock(stream->mutex);
+    ++stats.streams;
+    stats.viewers += stream->viewers.size();
+    stats.unwatched += stream->viewers.empty() ? 1U : 0U;
+    stats.log_bytes += stream->log.bytes();
+  }
+  return stats;
+}
+
+StreamHub::StreamPtr StreamHub::find(ViewerId viewer) const {
   const std::lock_guard lock(mutex_);
-  return streams_.size();
+  const auto found = viewers_.find(viewer);
+  return found != viewers_.end() ? found->second : nullptr;
 }
 
-StreamHandle StreamHub::handle(StreamKey key) const {
-  const std::lock_guard lock(mutex_);
-  const auto stream = streams_.find(key);
-  return stream != streams_.end() ? stream->second.handle : StreamHandle();
-}
-
-std::vector<StreamKey> StreamHub::keys() const {
-  const std::lock_guard lock(mutex_);
-  std::vector<StreamKey> keys;
-  keys.reserve(streams_.size());
-  for (const auto& [key, stream] : streams_) keys.push_back(key);
-  return keys;
-}
-
-void StreamHub::Subscription::forward(StreamKey key, const Event& event) {
-  const std::lock_guard lock(mutex);
-  if (const auto listener = sink.lock()) listener->on_stream_event(key, event);
-}
-
-void StreamHub::Subscription::end() {
-  const std::lock_guard lock(mutex);
-  sink.reset();
+/// Each once.
+std::vector<StreamHub::StreamPtr> StreamHub::streams() const {
+  std::vector<StreamPtr> all;
+  {
+    const std::lock_guard lock(mutex_);
+    all.reserve(viewers_.size() + kept_.size());
+    for (const auto& [viewer, stream] : viewers_) all.push_back(stream);
+    for (const auto& [key, stream] : kept_) all.push_back(stream);
+  }
+  std::sort(all.begin(), all.end());
+  all.erase(std::unique(all.begin(), all.end()), all.end());
+  return all;
 }
 
 }  // namespace sluice::web

@@ -7,12 +7,13 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/websocket/stream.hpp>
+#include <deque>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <utility>
 
 #include "web/event_json.hpp"
-#include "web/outbound_queue.hpp"
 #include "web/protocol.hpp"
 
 namespace sluice::web {
@@ -25,7 +26,7 @@ namespace websocket = beast::websocket;
 using boost::system::error_code;
 using UpgradeRequest = http::request<http::string_body>;
 
-/// Everything runs on the connection's strand but shut_down(), abort() and on_stream_event(),
+/// Everything runs on the connection's strand but shut_down(), abort() and on_news(),
 /// which only post to it. Each pending operation holds a reference, so that the stream is never
 /// destroyed with a read, write or close in flight.
 class WsSession final : public Connection,
@@ -57,26 +58,40 @@ class WsSession final : public Connection,
   void abort() override {
     post([this] { disconnect(); });
   }
-  void on_stream_event(StreamKey key, const Event& event) override {
-    post([this, key, event]() mutable { queue_event(key, std::move(event)); });
+  void on_news(ViewerId viewer) override {
+    post([this, viewer] {
+      ready_.push_back(viewer);
+      do_write();
+    });
   }
 
  private:
   enum class State { kOpen, kClosing, kClosed };
+
+  /// One text frame, and what the hub may be told when it has been written.
+  struct Frame {
+    std::string text;
+    ViewerId viewer = 0;       // 0: belongs to no stream
+    std::uint64_t number = 0;  // of the last event in it
+    bool terminal = false;     // the stream's last frame
+  };
 
   // -- reading --------------------------------------------------------------------------------
   void do_read();
   void on_read(error_code error);
   void handle_frame(std::string_view text);
   void handle(GenerateMessage message);
+  void handle(const ResumeMessage& message);
   void handle(const SteerMessage& message);
+  void handle(ChangeMessage message);
   void handle(const ProtocolError& error);
+  bool may_begin(const std::string& id);
   void refuse(std::string_view id, const std::string& code, const std::string& message);
 
   // -- writing --------------------------------------------------------------------------------
-  void queue_event(StreamKey key, Event event);
   void queue_text(std::string text);
-  void after_queueing();
+  std::optional<Frame> next_frame();
+  std::optional<Frame> next_frame_of(ViewerId viewer);
   void do_write();
   void on_write(error_code error);
   void count_queued_bytes();
@@ -104,13 +119,15 @@ class WsSession final : public Connection,
   State state_ = State::kOpen;
   bool accepted_ = false;  // the upgrade is answered
 
-  OutboundQueue queue_;
+  std::deque<std::string> texts_;  // what belongs to no stream goes first
+  std::size_t text_bytes_ = 0;
+  std::deque<ViewerId> ready_;  // viewers with something to take, each once; served in turns
   std::optional<Frame> writing_;
   std::size_t counted_bytes_ = 0;  // what this session has added to the gauge
   websocket::close_reason close_reason_;
 
-  std::unordered_map<std::string, StreamKey> keys_;  // running streams by the client's id
-  std::unordered_map<StreamKey, std::string> ids_;   // until the terminal event is written
+  std::unordered_map<std::string, ViewerId> viewers_;  // by the client's id of the stream
+  std::unordered_map<ViewerId, std::string> ids_;      // until the terminal event is written
 };
 
 // -- start --------------------------------------------------------------------------------------
@@ -181,47 +198,82 @@ void WsSession::on_read(error_code error) {
 }
 
 void WsSession::handle_frame(std::string_view text) {
-  ParsedFrame frame = parse_frame(text, context_->service.info().default_sampling);
+  ParsedFrame frame =
+      parse_frame(text, {context_->service.info().default_sampling, limits().max_keep});
   std::visit([this](auto&& message) { handle(std::forward<decltype(message)>(message)); },
              std::move(frame));
 }
 
 void WsSession::handle(GenerateMessage message) {
-  if (keys_.contains(message.id)) {
-    queue_text(error_json("duplicate_id",
-                          fmt::format("A stream with the id \"{}\" is running on this connection; "
-                                      "give the new one another id.",
-                                      message.id)));
-    return;
-  }
-  if (ids_.size() >= limits().max_streams_per_connection) {
-    refuse(message.id, "too_many_streams",
-           fmt::format("This connection has {} streams, which is the limit; wait for one to end.",
-                       ids_.size()));
-    return;
-  }
-  const StreamKey key = context_->hub.start(std::move(message.request), weak_from_this());
-  if (key == 0) {
+  if (!may_begin(message.id)) return;
+  const ViewerId viewer =
+      context_->hub.start(std::move(message.request), message.keep, weak_from_this());
+  if (viewer == 0) {
     refuse(message.id, "shutting_down", "The server is shutting down; try again later.");
     return;
   }
-  ids_.emplace(key, message.id);
-  keys_.emplace(std::move(message.id), key);
+  ids_.emplace(viewer, message.id);
+  viewers_.emplace(std::move(message.id), viewer);
+}
+
+void WsSession::handle(const ResumeMessage& message) {
+  if (!may_begin(message.id)) return;
+  const auto attached = context_->hub.attach(message.stream, message.after, weak_from_this());
+  switch (attached.fault) {
+    case StreamHub::AttachFault::kUnknownStream:
+      refuse(message.id, "unknown_stream",
+             "There is no stream with this key; it may have ended too long ago.");
+      return;
+    case StreamHub::AttachFault::kGoneTooFar:
+      refuse(message.id, "gone_too_far",
+             fmt::format("Events up to {0} are no longer kept; resume after {0} or later.",
+                         attached.forgotten));
+      return;
+    case StreamHub::AttachFault::kNone:
+      ids_.emplace(attached.viewer, message.id);
+      viewers_.emplace(message.id, attached.viewer);
+      return;
+  }
+}
+
+/// Whether a stream of this name may begin; says why not.
+bool WsSession::may_begin(const std::string& id) {
+  if (viewers_.contains(id)) {
+    queue_text(error_json("duplicate_id",
+                          fmt::format("A stream with the id \"{}\" is running on this connection; "
+                                      "give the new one another id.",
+                                      id)));
+    return false;
+  }
+  if (ids_.size() >= limits().max_streams_per_connection) {
+    refuse(id, "too_many_streams",
+           fmt::format("This connection has {} streams, which is the limit; wait for one to end.",
+                       ids_.size()));
+    return false;
+  }
+  return true;
 }
 
 void WsSession::handle(const SteerMessage& message) {
-  const auto stream = keys_.find(message.id);
-  if (stream == keys_.end()) return;  // it may have ended while the frame was on its way
+  const auto viewer = viewers_.find(message.id);
+  if (viewer == viewers_.end()) return;  // it may have ended while the frame was on its way
   switch (message.action) {
     case SteerMessage::Action::kCancel:
-      context_->hub.cancel(stream->second, "cancelled by the client");
+      context_->hub.cancel(viewer->second, "cancelled by the client");
       break;
     case SteerMessage::Action::kPause:
-      context_->hub.pause(stream->second);
+      context_->hub.pause(viewer->second);
       break;
-    case SteerMessage::Action::kResume:
-      context_->hub.resume(stream->second);
+    case SteerMessage::Action::kUnpause:
+      context_->hub.unpause(viewer->second);
       break;
+  }
+}
+
+void WsSession::handle(ChangeMessage message) {
+  const auto viewer = viewers_.find(message.id);
+  if (viewer != viewers_.end()) {
+    context_->hub.change(viewer->second, std::move(message.changes));
   }
 }
 
@@ -232,7 +284,7 @@ void WsSession::handle(const ProtocolError& error) {
 /// With the id of a stream that never started, the error is that stream's only event. The id of
 /// a running stream is left out: the error does not end it.
 void WsSession::refuse(std::string_view id, const std::string& code, const std::string& message) {
-  if (id.empty() || keys_.contains(std::string(id))) {
+  if (id.empty() || viewers_.contains(std::string(id))) {
     queue_text(error_json(code, message));
   } else {
     queue_text(event_json(id, ErrorEvent{1, code, message}));
@@ -241,32 +293,53 @@ void WsSession::refuse(std::string_view id, const std::string& code, const std::
 
 // -- writing ------------------------------------------------------------------------------------
 
-void WsSession::queue_event(StreamKey key, Event event) {
-  const auto id = ids_.find(key);
-  if (id == ids_.end() || state_ == State::kClosed) return;
-  if (is_terminal(event)) keys_.erase(id->second);  // the id is free again
-  queue_.push(key, id->second, std::move(event));
-  after_queueing();
-}
-
 void WsSession::queue_text(std::string text) {
   if (state_ != State::kOpen) return;
-  queue_.push(std::move(text));
-  after_queueing();
-}
-
-void WsSession::after_queueing() {
+  text_bytes_ += text.size();
+  texts_.push_back(std::move(text));
   count_queued_bytes();
-  if (queue_.bytes() > limits().max_queued_bytes) {
+  if (text_bytes_ > limits().max_queued_bytes) {
     drop("it reads too little of what it asks for");
     return;
   }
   do_write();
 }
 
+/// What is written next: texts, then the streams that have something, in turns.
+std::optional<WsSession::Frame> WsSession::next_frame() {
+  if (!texts_.empty()) {
+    Frame frame{std::move(texts_.front())};
+    texts_.pop_front();
+    text_bytes_ -= frame.text.size();
+    return frame;
+  }
+  while (!ready_.empty()) {
+    const ViewerId viewer = ready_.front();
+    ready_.pop_front();
+    auto frame = next_frame_of(viewer);
+    if (!frame) continue;
+    if (!frame->terminal) ready_.push_back(viewer);
+    return frame;
+  }
+  return std::nullopt;
+}
+
+std::optional<WsSession::Frame> WsSession::next_frame_of(ViewerId viewer) {
+  const auto id = ids_.find(viewer);
+  if (id == ids_.end()) return std::nullopt;
+  const auto event = context_->hub.take(viewer);
+  if (!event) return std::nullopt;
+  const bool accepted = std::holds_alternative<AcceptedEvent>(*event);
+  Frame frame{
+      event_json(id->second, *event, accepted ? context_->hub.stream_key(viewer) : std::string()),
+      viewer, number_of(*event), is_terminal(*event)};
+  if (frame.terminal) viewers_.erase(id->second);  // the id is free again
+  return frame;
+}
+
 void WsSession::do_write() {
   if (writing_ || !accepted_ || state_ == State::kClosed) return;
-  writing_ = queue_.pop();
+  writing_ = next_frame();
   count_queued_bytes();
   if (!writing_) {
     if (state_ == State::kClosing) do_close();
@@ -292,15 +365,15 @@ void WsSession::on_write(error_code error) {
   }
   ++context_->counters.frames_sent;
   context_->counters.bytes_sent += written.text.size();
-  if (written.stream) {
-    context_->hub.delivered(*written.stream, written.number, written.terminal);
-    if (written.terminal) ids_.erase(*written.stream);
+  if (written.viewer != 0) {
+    context_->hub.written(written.viewer, written.number, written.terminal);
+    if (written.terminal) ids_.erase(written.viewer);
   }
   do_write();
 }
 
 void WsSession::count_queued_bytes() {
-  const std::size_t now = queue_.bytes() + (writing_ ? writing_->text.size() : 0);
+  const std::size_t now = text_bytes_ + (writing_ ? writing_->text.size() : 0);
   context_->counters.queued_bytes +=
       static_cast<std::int64_t>(now) - static_cast<std::int64_t>(counted_bytes_);
   counted_bytes_ = now;
@@ -333,12 +406,14 @@ void WsSession::drop(std::string_view why) {
   disconnect();
 }
 
-/// The end of every connection, however it came. Ends its streams and closes the socket; the
+/// The end of every connection, however it came. Leaves its streams and closes the socket; the
 /// operations still pending then complete and let the session go.
 void WsSession::disconnect() {
   state_ = State::kClosed;
   detach_streams();
-  queue_.clear();
+  texts_.clear();
+  text_bytes_ = 0;
+  ready_.clear();
   count_queued_bytes();
   stall_timer_.cancel();
   close_timer_.cancel();
@@ -346,9 +421,9 @@ void WsSession::disconnect() {
 }
 
 void WsSession::detach_streams() {
-  for (const auto& [key, id] : ids_) context_->hub.detach(key);
+  for (const auto& [viewer, id] : ids_) context_->hub.detach(viewer);
   ids_.clear();
-  keys_.clear();
+  viewers_.clear();
 }
 
 }  // namespace

@@ -92,6 +92,11 @@ class StubService final : public StreamService {
     const std::lock_guard lock(mutex_);
     return requests_;
   }
+  /// Changes to running streams, of which the maximum is honoured.
+  std::vector<StreamChanges> changes() const {
+    const std::lock_guard lock(mutex_);
+    return changes_;
+  }
   std::size_t live() const {
     const std::lock_guard lock(mutex_);
     return streams_.size();
@@ -151,10 +156,10 @@ class StubService final : public StreamService {
     Control(StubService& service, std::shared_ptr<Stream> stream)
         : service_(service), stream_(std::move(stream)) {}
     void cancel(std::string detail) override {
-      change([&] { stream_->cancelled = std::move(detail); });
+      apply([&] { stream_->cancelled = std::move(detail); });
     }
     void delivered(std::uint64_t number) override {
-      change([&] {
+      apply([&] {
         stream_->delivered = std::max(stream_->delivered, number);
         if (stream_->ended && stream_->delivered >= stream_->number) {
           service_.streams_.erase(stream_->id);
@@ -162,24 +167,32 @@ class StubService final : public StreamService {
       });
     }
     void listener_gone() override {
-      change([&] {
+      apply([&] {
         service_.gone_ += service_.streams_.erase(stream_->id);
         stream_->ended = true;
       });
     }
     void pause() override {
-      change([&] { stream_->paused = true; });
+      apply([&] { stream_->paused = true; });
     }
     void resume() override {
-      change([&] { stream_->paused = false; });
+      apply([&] { stream_->paused = false; });
+    }
+    void change(StreamChanges changes) override {
+      apply([&] {
+        if (changes.max_new_tokens) {
+          stream_->tokens_wanted = static_cast<std::uint64_t>(*changes.max_new_tokens);
+        }
+        service_.changes_.push_back(std::move(changes));
+      });
     }
 
    private:
     template <class Change>
-    void change(Change apply) {
+    void apply(Change change) {
       {
         const std::lock_guard lock(service_.mutex_);
-        apply();
+        change();
       }
       service_.changed_.notify_all();
     }
@@ -212,7 +225,7 @@ class StubService final : public StreamService {
       if (stream.beats) events.push_back(HeartbeatEvent{stream.number, "prefill", 0, 1, 3});
       return events;
     }
-    if (!stream.cancelled.empty() || stream.tokens == stream.tokens_wanted) {
+    if (!stream.cancelled.empty() || stream.tokens >= stream.tokens_wanted) {
       stream.ended = true;
       ++stream.number;
       if (stream.fails && stream.cancelled.empty()) {
@@ -263,6 +276,7 @@ class StubService final : public StreamService {
   std::condition_variable changed_;
   std::map<SequenceId, std::shared_ptr<Stream>> streams_;
   std::vector<GenerateRequest> requests_;
+  std::vector<StreamChanges> changes_;
   EngineStats stats_;
   SequenceId last_id_ = 0;
   std::uint64_t emitted_ = 0;

@@ -1,6 +1,7 @@
 #include "web/protocol.hpp"
 
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <random>
 #include <string>
 #include <utility>
@@ -20,7 +21,7 @@ ProtocolError parse_bad(const std::string& json) {
 
 GenerateMessage parse_good(const std::string& json, const SamplingParams& defaults = {}) {
   INFO(json);
-  ParsedFrame frame = parse_frame(json, defaults);
+  ParsedFrame frame = parse_frame(json, {defaults});
   if (const auto* error = std::get_if<ProtocolError>(&frame)) FAIL(error->message);
   return std::get<GenerateMessage>(std::move(frame));
 }
@@ -95,11 +96,73 @@ TEST_CASE("protocol reads messages and a single stop string and whole floats and
   CHECK(message.request.seed == 12345678901234567890U);
 }
 
-TEST_CASE("protocol reads cancel and pause and resume") {
+TEST_CASE("protocol reads how long a stream is kept and what takes it up") {
+  CHECK(parse_good(with(R"("keep_ms":30000)")).keep == std::chrono::seconds(30));
+  CHECK(parse_good(with(R"("top_k":1)")).keep == std::chrono::milliseconds(0));
+  CHECK(parse_bad(with(R"("keep_ms":300001)")).message ==
+        "`keep_ms` must be a whole number from 0 to 300000, not 300001.");
+
+  const auto resume = [](const std::string& fields) {
+    return R"({"type":"resume","id":"a")" + fields + "}";
+  };
+  const ParsedFrame parsed = parse_frame(resume(R"(,"stream":"KEY","after":7)"), {});
+  REQUIRE(std::holds_alternative<ResumeMessage>(parsed));
+  CHECK(std::get<ResumeMessage>(parsed).id == "a");
+  CHECK(std::get<ResumeMessage>(parsed).stream == "KEY");
+  CHECK(std::get<ResumeMessage>(parsed).after == 7);
+  const ParsedFrame from_start = parse_frame(resume(R"(,"stream":"KEY")"), {});
+  REQUIRE(std::holds_alternative<ResumeMessage>(from_start));
+  CHECK(std::get<ResumeMessage>(from_start).after == 0);
+
+  const ProtocolError missing = parse_bad(resume(R"(,"after":7)"));
+  CHECK(missing.message == "`stream` is missing; it must be the key that `accepted` brought.");
+  CHECK(missing.id == "a");
+  CHECK_FALSE(parse_bad(resume(R"(,"stream":"K","after":-1)")).message.empty());
+}
+
+TEST_CASE("protocol reads what to change") {
+  const auto change = [](const std::string& fields) {
+    return R"({"type":"change","id":"a")" + fields + "}";
+  };
+  const ParsedFrame all = parse_frame(
+      change(R"(,"max_tokens":9,"stop":["X"],"stop_regex":"a+","temperature":0.5)"), {});
+  REQUIRE(std::holds_alternative<ChangeMessage>(all));
+  const StreamChanges& changes = std::get<ChangeMessage>(all).changes;
+  CHECK(changes.max_new_tokens == 9);
+  CHECK(changes.stop_strings == std::vector<StopString>{{"X"}});
+  CHECK(changes.stop_patterns == std::vector<StopPattern>{{"a+"}});
+  CHECK(changes.temperature == 0.5F);
+
+  // An empty list takes all stops away; an absent one leaves them.
+  const ParsedFrame none = parse_frame(change(R"(,"stop":[])"), {});
+  REQUIRE(std::holds_alternative<ChangeMessage>(none));
+  CHECK(std::get<ChangeMessage>(none).changes.stop_strings == std::vector<StopString>{});
+  CHECK_FALSE(std::get<ChangeMessage>(none).changes.stop_patterns);
+  CHECK_FALSE(std::get<ChangeMessage>(none).changes.temperature);
+
+  CHECK(parse_bad(change("")).message ==
+        "There is nothing to change; send `max_tokens`, `stop`, `stop_regex` or `temperature`.");
+  CHECK(parse_bad(change(R"(,"top_k":3)")).message == "`top_k` is not a known field.");
+  CHECK(parse_bad(change(R"(,"temperature":11)")).id.empty());
+}
+
+TEST_CASE("protocol reads stop patterns") {
+  const GenerateMessage message =
+      parse_good(with(R"("stop_regex":["a+",{"pattern":"^b","scope":"both","include":true}])"));
+  REQUIRE(message.request.stop.stop_patterns.size() == 2);
+  CHECK(message.request.stop.stop_patterns[0] == StopPattern{"a+"});
+  CHECK(message.request.stop.stop_patterns[1] == StopPattern{"^b", StopScope::kBoth, true});
+  CHECK(parse_bad(with(R"("stop_regex":[{"scope":"both"}])")).message ==
+        "`stop_regex[0].pattern` is missing.");
+  CHECK(parse_bad(with(R"("stop_regex":7)")).message ==
+        "`stop_regex` must be a string or an array of stop patterns, not 7.");
+}
+
+TEST_CASE("protocol reads cancel and pause and unpause") {
   const std::pair<const char*, SteerMessage::Action> kCases[] = {
       {"cancel", SteerMessage::Action::kCancel},
       {"pause", SteerMessage::Action::kPause},
-      {"resume", SteerMessage::Action::kResume}};
+      {"unpause", SteerMessage::Action::kUnpause}};
   for (const auto& [type, action] : kCases) {
     const auto frame = parse_frame(std::string(R"({"id":"q","type":")") + type + R"("})", {});
     REQUIRE(std::holds_alternative<SteerMessage>(frame));
@@ -130,10 +193,10 @@ TEST_CASE("protocol says of every bad frame what is wrong with which field") {
        "The frame has a malformed number, or one beyond 64 bits."},
       // Type and id.
       {"{}", "invalid_request",
-       R"(`type` is missing; it must be "generate", "cancel", "pause" or "resume".)"},
+       R"(`type` is missing; it must be "generate", "resume", "cancel", "pause", "unpause" or "change".)"},
       {R"({"type":5})", "invalid_request", "`type` must be a string, not 5."},
       {R"({"type":"fly","id":"a"})", "unknown_type",
-       R"(`type` must be "generate", "cancel", "pause" or "resume", not "fly".)"},
+       R"(`type` must be "generate", "resume", "cancel", "pause", "unpause" or "change", not "fly".)"},
       {R"({"type":"cancel"})", "invalid_request",
        "`id` is missing; give the stream a name of 1 to 64 bytes."},
       {R"({"type":"cancel","id":""})", "invalid_request", "`id` must have 1 to 64 bytes, not 0."},

@@ -99,10 +99,6 @@ export class Chat {
     this.#askAgain(exchange, exchange.answer.seed, true);
   }
 
-  canForget(exchange) {
-    return this.conversation.canForget(exchange);
-  }
-
   edit(exchange = this.conversation.last) {
     const { composer, notice } = this;
     if (this.busy || !exchange) return false;
@@ -134,11 +130,6 @@ export class Chat {
     }
     if (text) composer.text = text;
     composer.settle();
-  }
-
-  /// Keeps what is there when the page goes away.
-  save() {
-    this.conversation.save();
   }
 
   #bringBack(exchanges) {

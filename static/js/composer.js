@@ -22,9 +22,6 @@ export class Composer {
     });
     this.#send.addEventListener('click', () => this.submit());
     this.#stop.addEventListener('click', () => this.onstop());
-    byId('composer').addEventListener('click', ({ target }) => {
-      if (target === byId('composer')) this.focus();
-    });
     addEventListener('resize', () => this.#fit());
     this.#changed();
   }

@@ -115,7 +115,7 @@ export class ExchangeView {
     const choices = el('div', { class: 'choices' });
     const exchange = this.#exchange;
     const offer = (label, action) => choices.append(button(label, null, action, 'tool firm'));
-    if (tooLong && this.#chat.canForget(exchange)) offer('Forget the oldest turns and go on', () => this.#chat.makeRoom(exchange));
+    if (tooLong && this.#chat.conversation.canForget(exchange)) offer('Forget the oldest turns and go on', () => this.#chat.makeRoom(exchange));
     if (tooLong) {
       offer('Start a new chat with this message', () => this.#chat.newChat(exchange.prompt));
       offer('Edit the message', () => this.#chat.edit(exchange));

@@ -41,8 +41,7 @@ byId('new-chat').addEventListener('click', () => chat.newChat());
 startKeyboard(composer, chat);
 startTheme();
 startViewport();
-addEventListener('pagehide', () => chat.save());
-document.addEventListener('visibilitychange', () => { if (document.hidden) chat.save(); });
+for (const event of ['pagehide', 'visibilitychange']) addEventListener(event, () => conversation.save());
 
 startWelcome((text) => {
   if (!chat.send(text)) composer.text = text;

@@ -7,6 +7,7 @@ const kRules = {
   context_full: ['Context full', 'limit', 'Prompt and answer together fill all the positions the model has.'],
   low_confidence: ['Lost confidence', 'limit', 'The best next token stayed too unlikely for several tokens in a row.'],
   repetition: ['Repeated itself', 'limit', 'The same words came round too many times.'],
+  custom: ['Stopped by a rule', 'limit', 'A rule of the server’s own ended this answer.'],
   time_limit: ['Time limit', 'limit', 'The time allowed for this answer was over.'],
 };
 
@@ -23,9 +24,8 @@ export function describeEnd({ rule, matched, detail, position, usage }, stoppedH
       return label(`Reached ${usage?.completion_tokens} tokens`, 'limit',
         'The answer is as long as allowed. Raise “Longest answer” in the settings for more.');
     case 'cancelled':
-      return stoppedHere
-        ? label('Stopped by you', 'quiet', 'You stopped this answer; the text up to there is kept.')
-        : label('Stopped by the server', 'limit', sentenceOf(detail) || 'The server ended this answer.');
+      if (stoppedHere) return label('Stopped by you', 'quiet', 'You stopped this answer; the text up to there is kept.');
+      return label(/client/.test(detail) ? 'Stopped in another tab' : 'Stopped by the server', 'limit', sentenceOf(detail));
     default:
       return label(...(kRules[rule] ?? [`Ended: ${rule}`, 'quiet', sentenceOf(detail) || 'The server gave this rule.']));
   }

@@ -61,6 +61,8 @@ describe('an answer', () => {
     [{ rule: 'low_confidence' }, 'Lost confidence'],
     [{ rule: 'repetition' }, 'Repeated itself'],
     [{ rule: 'time_limit' }, 'Time limit'],
+    [{ rule: 'custom' }, 'Stopped by a rule'],
+    [{ rule: 'cancelled', reason: 'cancelled', detail: 'cancelled by the client' }, 'Stopped in another tab'],
     [{ rule: 'cancelled', reason: 'cancelled', detail: 'the server is shutting down' }, 'Stopped by the server'],
     [{ rule: 'a_rule_of_tomorrow' }, 'Ended: a_rule_of_tomorrow'],
   ];

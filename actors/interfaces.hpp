@@ -13,6 +13,7 @@
 //   scheduler  -> kv_manager  commit                        what was computed, who has gone
 //   scheduler  -> session     publish                       once per step and session
 //   session    -> scheduler   credit                        draw so many more
+//   session    -> scheduler   steer                         another maximum, another temperature
 //   session    -> scheduler   remove                        over
 //   scheduler  -> kv_manager  release                       its blocks are free
 //
@@ -33,6 +34,8 @@
 #include <caf/typed_event_based_actor.hpp>
 #include <chrono>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,6 +44,7 @@
 #include "engine/base/types.hpp"
 #include "engine/kv/kv_manager.hpp"
 #include "engine/schedule/scheduler.hpp"
+#include "engine/stream/request.hpp"
 
 CAF_BEGIN_TYPE_ID_BLOCK(sluice_actors, caf::first_custom_type_id)
 CAF_ADD_ATOM(sluice_actors, sluice, start_atom, "start")
@@ -62,6 +66,8 @@ CAF_ADD_ATOM(sluice_actors, sluice, delivered_atom, "delivered")
 CAF_ADD_ATOM(sluice_actors, sluice, unheard_atom, "unheard")
 CAF_ADD_ATOM(sluice_actors, sluice, pause_atom, "pause")
 CAF_ADD_ATOM(sluice_actors, sluice, resume_atom, "resume")
+CAF_ADD_ATOM(sluice_actors, sluice, change_atom, "change")
+CAF_ADD_ATOM(sluice_actors, sluice, steer_atom, "steer")
 CAF_ADD_ATOM(sluice_actors, sluice, cancel_atom, "cancel")
 CAF_ADD_ATOM(sluice_actors, sluice, gone_atom, "gone")
 CAF_ADD_ATOM(sluice_actors, sluice, tick_atom, "tick")
@@ -87,6 +93,7 @@ enum class ActorError : std::uint8_t {
 struct Service;         // where to submit
 struct Refusal;         // why not
 struct Publications;    // what happened to one sequence in one step
+struct Steering;        // what a running sequence does differently from now on
 struct Submission;      // one sequence, and who asks
 struct AdmitRequest;    // waiting sequences, in order of arrival
 struct AdmitAnswer;     // the answers, up to the first that was not admitted
@@ -107,6 +114,7 @@ using SessionRef = caf::typed_actor<
     caf::reacts_to<unheard_atom>,                        // nobody is left who could acknowledge
     caf::reacts_to<pause_atom>,                          // draw no further tokens
     caf::reacts_to<resume_atom>,                         // go on
+    caf::reacts_to<change_atom, StreamChanges>,          // other limits and stops from now on
     caf::reacts_to<cancel_atom, std::string>,            // end, and say who asked (high priority)
     caf::reacts_to<gone_atom>,                           // the listener is gone (high priority)
     caf::reacts_to<tick_atom>>;                          // to itself: time limit, heartbeat
@@ -123,6 +131,7 @@ using SchedulerRef = caf::typed_actor<
     caf::replies_to<submit_atom, Submission>::with<RejectReason>,
     caf::reacts_to<credit_atom, SequenceId, std::int32_t>,      // may draw so many more tokens
     caf::reacts_to<go_on_atom, SequenceId>,                     // the verdict: not the end
+    caf::reacts_to<steer_atom, SequenceId, Steering>,           // from the next token on
     caf::reacts_to<remove_atom, SequenceId>,                    // over
     caf::replies_to<status_atom, SequenceId>::with<SequenceStatus>,
     caf::reacts_to<tick_atom>>;                                 // to itself: queue deadline
@@ -154,6 +163,12 @@ struct Refusal {
 
 struct Publications {
   std::vector<Publication> list;
+};
+
+/// What is empty stays.
+struct Steering {
+  std::optional<Position> max_new_tokens;
+  std::shared_ptr<const SamplingParams> sampling;
 };
 
 struct Submission {
@@ -209,6 +224,8 @@ struct BackendReport {
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::Service)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::Refusal)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::Publications)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::Steering)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::StreamChanges)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::Submission)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::AdmitRequest)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::AdmitAnswer)

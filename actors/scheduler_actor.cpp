@@ -41,6 +41,13 @@ SchedulerActor::behavior_type SchedulerActor::make_behavior() {
         state.scheduler->resume_after_verdict(sequence);
         advance();
       },
+      [this](steer_atom, SequenceId sequence, const Steering& steering) {
+        if (steering.max_new_tokens) {
+          state.scheduler->set_max_new_tokens(sequence, *steering.max_new_tokens);
+        }
+        if (steering.sampling) state.scheduler->set_sampling(sequence, steering.sampling);
+        advance();
+      },
       [this](remove_atom, SequenceId sequence) {
         forget(sequence);
         advance();

@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "actors/actor_base.hpp"
+#include "engine/base/error.hpp"
+#include "engine/stream/stop_policy.hpp"
 
 namespace sluice {
 
@@ -13,6 +15,14 @@ constexpr std::chrono::milliseconds kResubmitPause{50};
 constexpr std::chrono::milliseconds kShortestAlarm{1};
 /// A pending alarm keeps the memory of a session that has ended; so none is set far ahead.
 constexpr std::chrono::seconds kLongestAlarm{10};
+
+/// The later changes win, field by field.
+void merge(StreamChanges& into, StreamChanges later) {
+  if (later.max_new_tokens) into.max_new_tokens = later.max_new_tokens;
+  if (later.stop_strings) into.stop_strings = std::move(later.stop_strings);
+  if (later.stop_patterns) into.stop_patterns = std::move(later.stop_patterns);
+  if (later.temperature) into.temperature = later.temperature;
+}
 
 }  // namespace
 
@@ -53,6 +63,7 @@ SessionActor::behavior_type SessionActor::make_behavior() {
         state.early_pause = false;
         if (state.started) carry_out(state.machine->resume());
       },
+      [this](change_atom, StreamChanges& changes) { on_change(std::move(changes)); },
       [this](cancel_atom, std::string& detail) { on_cancel(std::move(detail)); },
       [this](gone_atom) { on_gone(); },
       [this](tick_atom) { on_tick(); },
@@ -133,6 +144,10 @@ void SessionActor::refuse(const Refusal& refusal) {
 void SessionActor::start() {
   state.started = true;
   carry_out(state.machine->start());
+  if (state.early_changes && !ending()) {
+    carry_out(state.machine->change(*state.early_changes, SessionState::Clock::now()));
+  }
+  state.early_changes.reset();
   if (state.early_pause && !ending()) carry_out(state.machine->pause());
 }
 
@@ -170,6 +185,22 @@ void SessionActor::on_cancel(std::string detail) {
   }
   if (!state.started) start();
   if (!ending()) carry_out(state.machine->cancel(std::move(detail), SessionState::Clock::now()));
+}
+
+void SessionActor::on_change(StreamChanges changes) {
+  if (ending()) return;
+  SessionMachine::Output output;
+  try {
+    if (!state.started) {
+      check_stream_changes(changes);
+      if (!state.early_changes) state.early_changes.emplace();
+      return merge(*state.early_changes, std::move(changes));
+    }
+    output = state.machine->change(changes, SessionState::Clock::now());
+  } catch (const Error& error) {
+    return log_warning(std::string("session: a change was refused: ") + error.what());
+  }
+  carry_out(std::move(output));
 }
 
 void SessionActor::on_gone() {
@@ -235,6 +266,7 @@ void SessionActor::carry_out(SessionMachine::Output output) {
       state.parts->outlet.push(event);
       last = number_of(event);
     }
+    steer(output);
     if (output.credit > 0 && state.service.scheduler) {
       send(state.service.scheduler, credit_atom::value, state.parts->id, output.credit);
     }
@@ -246,6 +278,23 @@ void SessionActor::carry_out(SessionMachine::Output output) {
     output = state.machine->on_delivered(last);
   }
   set_alarm();
+}
+
+// What changed is kept as well, for a submission after a restart.
+void SessionActor::steer(const SessionMachine::Output& output) {
+  Steering steering;
+  if (output.max_new_tokens) {
+    steering.max_new_tokens = state.max_new_tokens = *output.max_new_tokens;
+  }
+  if (output.temperature) {
+    SamplingParams sampling = *state.sampling;
+    sampling.temperature = *output.temperature;
+    steering.sampling = state.sampling = std::make_shared<const SamplingParams>(sampling);
+  }
+  if (!steering.max_new_tokens && !steering.sampling) return;
+  if (state.service.scheduler) {
+    send(state.service.scheduler, steer_atom::value, state.parts->id, std::move(steering));
+  }
 }
 
 bool SessionActor::ending() const {

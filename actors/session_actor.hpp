@@ -44,6 +44,7 @@ struct SessionState {
   // What was asked for before the machine could hear it.
   std::optional<std::string> early_cancel;
   bool early_pause = false;
+  std::optional<StreamChanges> early_changes;
 
   // For submissions.
   std::vector<TokenId> prompt;
@@ -80,6 +81,7 @@ class SessionActor final : public SessionRef::stateful_base<SessionState> {
 
   // From the listener.
   void on_cancel(std::string detail);
+  void on_change(StreamChanges changes);
   void on_gone();
   void on_unheard();
 
@@ -91,6 +93,7 @@ class SessionActor final : public SessionRef::stateful_base<SessionState> {
   void on_exit_request(const caf::error& reason);
 
   void carry_out(SessionMachine::Output output);
+  void steer(const SessionMachine::Output& output);
   bool ending() const;  ///< the machine has decided to end
 };
 

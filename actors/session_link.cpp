@@ -56,4 +56,10 @@ void SessionControl::resume() {
   if (const SessionRef session = link_->session()) caf::anon_send(session, resume_atom::value);
 }
 
+void SessionControl::change(StreamChanges changes) {
+  if (const SessionRef session = link_->session()) {
+    caf::anon_send(session, change_atom::value, std::move(changes));
+  }
+}
+
 }  // namespace sluice

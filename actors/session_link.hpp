@@ -42,6 +42,7 @@ class SessionControl final : public StreamControl {
   void listener_gone() override;
   void pause() override;
   void resume() override;
+  void change(StreamChanges changes) override;
 
  private:
   std::shared_ptr<SessionLink> link_;

@@ -102,8 +102,9 @@ std::variant<PreparedStream, IntakeError> prepare_stream(const GenerateRequest& 
   session.model_name = service.model_name;
   session.prompt_tokens = prompt_tokens;
   session.context_length = service.context_length;
-  session.max_new_tokens =
-      std::min(request.stop.max_new_tokens.value_or(service.default_max_new_tokens), room);
+  const Position wish = request.stop.max_new_tokens.value_or(service.default_max_new_tokens);
+  session.max_new_tokens = std::min(wish, room);
+  session.max_from_context = wish > room;
   session.stop = request.stop;
   session.stop.max_new_tokens = session.max_new_tokens;
   session.seed = request.seed ? *request.seed : random_seed();

@@ -41,7 +41,8 @@ class StreamControl {
   virtual void listener_gone() = 0;
   virtual void pause() = 0;
   virtual void resume() = 0;
-  /// Takes hold from the next token on; see StreamChanges.
+  /// Takes hold from the next token on; see StreamChanges. Changes that can't work change
+  /// nothing; check_stream_changes() says beforehand why.
   virtual void change(StreamChanges /*changes*/) {}
 };
 
@@ -74,7 +75,8 @@ class StreamHandle {
   void resume() const {
     if (control_) control_->resume();
   }
-  /// Other limits and stops from the next token on; what `changes` leaves empty stays.
+  /// Other limits and stops from the next token on; what `changes` leaves empty stays. Changes
+  /// that can't work change nothing; check_stream_changes() says beforehand why.
   void change(StreamChanges changes) const {
     if (control_) control_->change(std::move(changes));
   }

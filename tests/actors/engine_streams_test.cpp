@@ -222,6 +222,7 @@ TEST_CASE("the maximum is cut to the room that is left", "[engine]") {
   REQUIRE(log->wait_for_end());
   CHECK(std::get<AcceptedEvent>(log->events().front()).max_new_tokens == 14);
   CHECK(log->done().usage.completion_tokens == 14);
+  CHECK(log->outcome() == "context_full");
   CHECK(log->sound());
 }
 

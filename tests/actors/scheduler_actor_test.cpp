@@ -87,6 +87,7 @@ class SilentSession final : public SessionRef::base {
         [](unheard_atom) {},
         [](pause_atom) {},
         [](resume_atom) {},
+        [](change_atom, const StreamChanges&) {},
         [](cancel_atom, const std::string&) {},
         [](gone_atom) {},
         [](tick_atom) {},

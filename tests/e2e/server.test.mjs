@@ -30,6 +30,15 @@ test('the page talks to the real server', { skip: whyNot }, async (t) => {
     return page;
   }
 
+  /// The page itself clicks, so that no answer is fast enough to end before.
+  const clickAtFirstText = (page, selector) => page.evaluate((button) => {
+    new MutationObserver((_, observer) => {
+      if (!document.querySelector('.text')?.textContent) return;
+      observer.disconnect();
+      document.querySelector(button).click();
+    }).observe(document.getElementById('conversation'), { childList: true, subtree: true });
+  }, selector);
+
   const chip = (page) => page.locator('.exchange.last .chip');
 
   await t.test('text grows, and the reason shows', async () => {
@@ -57,13 +66,7 @@ test('the page talks to the real server', { skip: whyNot }, async (t) => {
 
   await t.test('stop ends it, and the blocks come back', async () => {
     const page = await openGreedy();
-    await page.evaluate(() => {
-      new MutationObserver((_, observer) => {
-        if (!document.querySelector('.text')?.textContent) return;
-        observer.disconnect();
-        document.getElementById('stop').click();
-      }).observe(document.getElementById('conversation'), { childList: true, subtree: true });
-    });
+    await clickAtFirstText(page, '#stop');
     const rest = await keepBusy(server.url, kCompany);
     await say(page, kStory);
     await chip(page).waitFor();
@@ -75,6 +78,7 @@ test('the page talks to the real server', { skip: whyNot }, async (t) => {
     await page.context().close();
   });
 
+  let whole = '';
   await t.test('reloads in the middle of an answer change nothing', async () => {
     const page = await openGreedy();
     const sent = [];
@@ -83,7 +87,7 @@ test('the page talks to the real server', { skip: whyNot }, async (t) => {
     await connected(page);
     await say(page, kStory);
     await chip(page).waitFor();
-    const whole = await lastAnswer(page).textContent();
+    whole = await lastAnswer(page).textContent();
     await page.locator('#new-chat').click();
     const rest = await keepBusy(server.url, kCompany);
     await say(page, kStory);
@@ -98,6 +102,25 @@ test('the page talks to the real server', { skip: whyNot }, async (t) => {
     assert.equal(await lastAnswer(page).textContent(), whole);
     assert.ok(sent.includes('resume'), sent.join(', '));
     await untilMetric(server, 'sluice_kv_blocks_used', 0);
+    assert.deepEqual(page.problems, []);
+    await page.context().close();
+  });
+
+  await t.test('a pause changes nothing but the time', async () => {
+    const page = await openGreedy();
+    await clickAtFirstText(page, '.live .actions .tool');
+    const rest = await keepBusy(server.url, kCompany);
+    await say(page, kStory);
+    await page.locator('.figures').getByText('Paused').waitFor();
+    await page.reload();
+    await page.locator('.figures').getByText('Paused').waitFor();
+    await connected(page);
+    await rest();
+    const before = await lastAnswer(page).textContent();
+    assert.ok(before.length > 0 && before.length < whole.length && whole.startsWith(before), before);
+    await page.getByRole('button', { name: 'Continue' }).click();
+    await chip(page).waitFor();
+    assert.equal(await lastAnswer(page).textContent(), whole);
     assert.deepEqual(page.problems, []);
     await page.context().close();
   });

@@ -3,6 +3,7 @@
 #include "actors/scheduler_actor.hpp"
 
 #include <catch2/catch.hpp>
+#include <map>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -255,6 +256,55 @@ TEST_CASE("a queue waits for blocks and moves when they come back", "[actors]") 
   caf::anon_send(f.scheduler_ref, remove_atom::value, SequenceId{1});
   f.run();
   CHECK(f.batch() == std::vector<SequenceId>{2});
+}
+
+/// No block of a batch may be written for two sequences.
+void check_blocks_apart(const StepBatch& batch) {
+  std::map<BlockId, SequenceId> owner;
+  for (const StepSlice& slice : batch.slices) {
+    for (const BlockId block : slice.blocks) {
+      const auto [entry, fresh] = owner.emplace(block, slice.sequence);
+      if (!fresh) CHECK(entry->second == slice.sequence);
+    }
+  }
+}
+
+/// Plays three sequences in a pool too small and lets one session die at the given message. The
+/// KV manager hears of it at once, the scheduler at the same time or `lag` messages later.
+void play_a_death(std::size_t victim, int moment, int lag) {
+  INFO("victim " << victim << " at " << moment << " lag " << lag);
+  Fixture f(11);  // 44 positions: three sequences outgrow them
+  for (int i = 0; i < 3; ++i) f.submit(8, 100);
+  for (int message = 0; message < 400; ++message) {
+    if (message == moment) {
+      caf::anon_send(f.kv, release_atom::value, SequenceId{victim + 1});
+      f.scheduler().prioritize(f.kv);
+    }
+    if (message == moment + lag) {
+      caf::anon_send_exit(f.sessions[victim], Fixture::kKill);
+      f.scheduler().prioritize(f.sessions[victim]);
+    }
+    if (f.executor().batch) {
+      check_blocks_apart(*f.executor().batch);
+      f.executor().finish();
+    }
+    if (!f.scheduler().try_run_once()) break;
+  }
+  CHECK(actor_of<KvManagerActor>(f.kv).state.kv->audit().empty());
+  CHECK(actor_of<SchedulerActor>(f.scheduler_ref).state.scheduler->audit().empty());
+  CHECK(f.board->read().kv.sequences <= 2);
+  for (std::size_t i = 0; i < 3; ++i) {
+    if (i != victim) CHECK(f.session(i).heard.size() > 1);
+  }
+}
+
+TEST_CASE("a session may die between any two messages", "[actors]") {
+  for (int moment = 0; moment < 160; ++moment) {
+    for (std::size_t victim = 0; victim < 3; ++victim) {
+      play_a_death(victim, moment, 0);
+      play_a_death(victim, moment, 12);
+    }
+  }
 }
 
 TEST_CASE("after a fatal step nothing more is sent to the executor", "[actors]") {

@@ -170,18 +170,23 @@ ViewerId StreamHub::start(GenerateRequest request, std::chrono::milliseconds kee
 
 StreamHub::Attached StreamHub::attach(const std::string& stream_key, std::uint64_t after,
                                       std::weak_ptr<EventSink> sink) {
-  const std::lock_guard lock(mutex_);
-  const auto found = kept_.find(stream_key);
-  if (found == kept_.end()) return {AttachFault::kUnknownStream, 0, 0};
-  Stream& stream = *found->second;
-  const std::lock_guard stream_lock(stream.mutex);
-  const ViewerId viewer = last_viewer_ + 1;
-  if (!stream.log.attach(viewer, after)) {
-    return {AttachFault::kGoneTooFar, 0, stream.log.forgotten()};
+  StreamPtr stream;
+  ViewerId viewer = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = kept_.find(stream_key);
+    if (found == kept_.end()) return {AttachFault::kUnknownStream, 0, 0};
+    stream = found->second;
+    viewer = last_viewer_ + 1;
+    const std::lock_guard stream_lock(stream->mutex);
+    if (!stream->log.attach(viewer, after)) {
+      return {AttachFault::kGoneTooFar, 0, stream->log.forgotten()};
+    }
+    last_viewer_ = viewer;
+    viewers_.emplace(viewer, stream);
+    stream->add(viewer, std::move(sink));
   }
-  last_viewer_ = viewer;
-  viewers_.emplace(viewer, found->second);
-  stream.add(viewer, std::move(sink));
+  stream->acknowledge();  // what the viewer has, which may be all a full log waited for
   return {AttachFault::kNone, viewer, 0};
 }
 

@@ -46,7 +46,7 @@ void StreamLog::push(Event event) {
 }
 
 bool StreamLog::attach(ViewerId viewer, std::uint64_t after) {
-  after = std::min(after, last_number_);
+  after = std::min(after, ended_ ? last_number_ - 1 : last_number_);
   if (after < forgotten_) return false;
   const auto first = std::find_if(entries_.begin(), entries_.end(), [after](const Entry& entry) {
     return number_of(entry.event) > after && !is_heartbeat(entry.event);
@@ -60,6 +60,8 @@ bool StreamLog::attach(ViewerId viewer, std::uint64_t after) {
     taken = entries_.back().serial - (beats ? 1 : 0);
   }
   viewers_[viewer] = {taken, last_serial_, after};
+  see(after);
+  settle();
   return true;
 }
 
@@ -142,6 +144,7 @@ void StreamLog::settle() {
     const Entry& oldest = entries_.front();
     const std::uint64_t number = number_of(oldest.event);
     if (number > needless || oldest.serial > least.taken) break;
+    if (options_.keeps && entries_.size() == 1) break;
     if (!is_heartbeat(oldest.event)) forgotten_ = number;
     bytes_ -= oldest.bytes;
     entries_.pop_front();

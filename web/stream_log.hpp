@@ -41,8 +41,9 @@ class StreamLog {
   /// The next event. Nothing may follow a terminal one.
   void push(Event event);
 
-  /// The viewer has events up to `after` already; numbers to come count as the last one there is.
-  /// False, and nothing changes, when later ones are gone: forgotten() says up to which.
+  /// The viewer has events up to `after` already (numbers to come count as the last one there is),
+  /// and takes those that follow: the terminal one at least, if the stream has ended. False, and
+  /// nothing changes, when some of them are gone: forgotten() says up to which.
   bool attach(ViewerId viewer, std::uint64_t after);
   void detach(ViewerId viewer);
 
@@ -84,7 +85,7 @@ class StreamLog {
   std::uint64_t last_number_ = 0;
   std::uint64_t forgotten_ = 0;
   std::uint64_t acknowledged_ = 0;
-  std::uint64_t seen_ = 0;  // the last event that some viewer has written
+  std::uint64_t seen_ = 0;  // the last event that some viewer has or had
   std::size_t bytes_ = 0;
   std::size_t unseen_bytes_ = 0;
   bool ended_ = false;

@@ -43,7 +43,7 @@ class WsSession final : public Connection,
   }
 
   ~WsSession() override {
-    detach_streams();  // usually done by disconnect()
+    leave_streams();  // usually done by disconnect()
     --context_->counters.connections;
     --context_->counters.websockets;
     context_->connections.remove(this);
@@ -99,9 +99,10 @@ class WsSession final : public Connection,
   // -- ending ---------------------------------------------------------------------------------
   void begin_close(websocket::close_code code, const char* reason);
   void do_close();
-  void drop(std::string_view why);
+  void drop(const char* why);
   void disconnect();
-  void detach_streams();
+  void leave_streams();
+  void clear_queue();
 
   template <class Function>
   void post(Function function) {
@@ -299,7 +300,7 @@ void WsSession::queue_text(std::string text) {
   texts_.push_back(std::move(text));
   count_queued_bytes();
   if (text_bytes_ > limits().max_queued_bytes) {
-    drop("it reads too little of what it asks for");
+    drop("too many answers wait to be read");
     return;
   }
   do_write();
@@ -348,7 +349,7 @@ void WsSession::do_write() {
   stall_timer_.expires_after(limits().stall_timeout);
   stall_timer_.async_wait([self = shared_from_this()](error_code error) {
     const bool due = self->stall_timer_.expiry() <= asio::steady_timer::clock_type::now();
-    if (!error && due && self->writing_) self->drop("it has stopped reading");
+    if (!error && due && self->writing_) self->drop("nothing was read for too long");
   });
   ws_.async_write(
       asio::buffer(writing_->text),
@@ -399,28 +400,39 @@ void WsSession::do_close() {
   ws_.async_close(close_reason_, [self = shared_from_this()](error_code) { self->disconnect(); });
 }
 
-void WsSession::drop(std::string_view why) {
-  if (state_ == State::kClosed) return;
+/// For a client that does not read. Its streams are left at once; if it reads again within the
+/// closing time it learns why.
+void WsSession::drop(const char* why) {
+  if (state_ != State::kOpen) {
+    disconnect();
+    return;
+  }
   spdlog::warn("A WebSocket client is dropped: {}.", why);
   ++context_->counters.clients_dropped;
-  disconnect();
+  leave_streams();
+  clear_queue();
+  begin_close(websocket::close_code::policy_error, why);
 }
 
 /// The end of every connection, however it came. Leaves its streams and closes the socket; the
 /// operations still pending then complete and let the session go.
 void WsSession::disconnect() {
   state_ = State::kClosed;
-  detach_streams();
-  texts_.clear();
-  text_bytes_ = 0;
-  ready_.clear();
-  count_queued_bytes();
+  leave_streams();
+  clear_queue();
   stall_timer_.cancel();
   close_timer_.cancel();
   beast::get_lowest_layer(ws_).close();
 }
 
-void WsSession::detach_streams() {
+void WsSession::clear_queue() {
+  texts_.clear();
+  text_bytes_ = 0;
+  ready_.clear();
+  count_queued_bytes();
+}
+
+void WsSession::leave_streams() {
   for (const auto& [viewer, id] : ids_) context_->hub.detach(viewer);
   ids_.clear();
   viewers_.clear();

@@ -6,6 +6,7 @@
 //   "refuse"    one error, from within generate()
 //   "fail N"    accepted, N tokens, error
 //   "beat"      accepted, a heartbeat, one token, done
+//   "hush N"    accepted, N heartbeats 20 ms apart, one token, done
 // A chat request counts as many tokens as it has messages. Like the engine, it keeps at most
 // `window` token events undelivered, honours pause, cancel and listener_gone, and forgets a
 // stream when its terminal event has been delivered.
@@ -142,6 +143,7 @@ class StubService final : public StreamService {
     bool refused = false;
     bool fails = false;
     bool beats = false;
+    std::uint64_t hush = 0;           // heartbeats to come
     std::uint64_t tokens_wanted = 0;  // all below are guarded by the service's mutex
     std::uint64_t tokens = 0;
     std::uint64_t number = 0;  // of the last event
@@ -214,6 +216,10 @@ class StubService final : public StreamService {
     stream.refused = verb == "refuse";
     stream.fails = verb == "fail";
     stream.beats = verb == "beat";
+    if (verb == "hush") {
+      stream.hush = count;
+      stream.tokens_wanted = 1;
+    }
   }
 
   /// The next event of a stream that may have one; empty otherwise.
@@ -223,6 +229,12 @@ class StubService final : public StreamService {
     if (stream.number == 0) {
       events.push_back(AcceptedEvent{++stream.number, "stub", 3, 128, 512, 7});
       if (stream.beats) events.push_back(HeartbeatEvent{stream.number, "prefill", 0, 1, 3});
+      return events;
+    }
+    if (stream.hush > 0 && stream.cancelled.empty()) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      --stream.hush;
+      events.push_back(HeartbeatEvent{stream.number, "prefill", 0, 1, 3});
       return events;
     }
     if (!stream.cancelled.empty() || stream.tokens >= stream.tokens_wanted) {

@@ -219,6 +219,28 @@ TEST_CASE("ws drops a client that takes nothing") {
   client.send(generate("a", "endless"));
   CHECK(running.service.wait_until([&] { return running.service.gone() == 1; }));
   CHECK(running.wait_for_metric("sluice_clients_dropped_total 1"));
+
+  // One that reads again after all gets what was on its way, and the reason.
+  while (client.receive()) {
+  }
+  CHECK(client.close_code() == 1008);
+  CHECK(client.close_reason() == "nothing was read for too long");
+  CHECK(running.wait_for_metric("sluice_queued_bytes 0"));
+  CHECK(running.wait_for_metric("sluice_websockets 0"));
+}
+
+TEST_CASE("ws cuts a dropped client off when it does not come round") {
+  ServerOptions options = any_port();
+  options.limits.send_buffer_bytes = 4096;
+  options.limits.stall_timeout = std::chrono::milliseconds(100);
+  options.limits.close_timeout = std::chrono::milliseconds(100);
+  Running running(options, 16, 65536);
+  UpgradeOptions upgrade;
+  upgrade.receive_buffer_bytes = 4096;
+  WsClient client = running.connect(upgrade);
+  client.send(generate("a", "endless"));
+  CHECK(running.wait_for_metric("sluice_clients_dropped_total 1"));
+  CHECK(running.wait_for_metric("sluice_websockets 0"));
   CHECK(running.wait_for_metric("sluice_queued_bytes 0"));
 }
 
@@ -226,6 +248,7 @@ TEST_CASE("ws drops a client that provokes answers without reading them") {
   ServerOptions options = any_port();
   options.limits.send_buffer_bytes = 4096;
   options.limits.max_queued_bytes = 64 << 10;
+  options.limits.close_timeout = std::chrono::milliseconds(100);
   Running running(options);
   UpgradeOptions upgrade;
   upgrade.receive_buffer_bytes = 4096;
@@ -270,6 +293,27 @@ TEST_CASE("ws pings a silent client") {
   CHECK(running.service.wait_until([&] { return quiet.pings() > 0; }));
   running.server.stop(std::chrono::milliseconds(0));
   reader.join();
+}
+
+TEST_CASE("ws brings heartbeats through a long silence and takes nobody for dead") {
+  ServerOptions options = any_port();
+  options.limits.idle_timeout = std::chrono::milliseconds(200);
+  options.limits.stall_timeout = std::chrono::milliseconds(100);
+  Running running(options);
+  WsClient client = running.connect();
+  client.send(generate("a", "hush 40"));  // 40 heartbeats, 20 ms apart: 800 ms without a token
+  CHECK(next(client).type == "accepted");
+  std::size_t beats = 0;
+  Frame frame = next(client);
+  for (; frame.type == "heartbeat"; frame = next(client)) {
+    ++beats;
+    CHECK(frame.n == 1);
+    CHECK(frame.phase == "prefill");
+  }
+  CHECK(beats > 10);
+  CHECK(frame.type == "token");
+  CHECK(client.pings() > 0);
+  CHECK(listen(client, "a").end.rule == "end_token");
 }
 
 TEST_CASE("ws ends a dead client after the idle time") {

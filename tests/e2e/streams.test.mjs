@@ -65,7 +65,7 @@ test('streams over WebSocket', { skip: whyNot }, async (t) => {
     await client.close();
   });
 
-  await t.test('pause holds a stream, resume goes on with the same text', async () => {
+  await t.test('pause holds a stream, unpause goes on with the same text', async () => {
     const client = await Client.open(server.url);
     const request = { ...kEndless, max_tokens: 120 };
     const whole = outcome(await client.ended(client.generate(request)));
@@ -74,7 +74,7 @@ test('streams over WebSocket', { skip: whyNot }, async (t) => {
     client.send({ type: 'pause', id: stream.id });
     const other = client.generate(kRequests[1]);
     await client.ended(other);
-    client.send({ type: 'resume', id: stream.id });
+    client.send({ type: 'unpause', id: stream.id });
     assert.deepEqual(outcome(await client.ended(stream)), whole);
     await client.close();
   });

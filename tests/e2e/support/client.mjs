@@ -42,9 +42,17 @@ export class Client {
     this.#socket.send(data, options);
   }
 
-  /// Waits for a condition that frames can bring about.
+  /// Waits for a condition that frames can bring about. Fails after a minute without any frame:
+  /// what a test waits for will not come then.
   async until(condition) {
-    while (!condition()) await new Promise((resume) => this.#wake.push(resume));
+    while (!condition()) {
+      let timer;
+      const silence = new Promise((_, reject) => {
+        timer = setTimeout(() => reject(new Error(`silence while waiting for ${condition}`)), 60_000);
+      });
+      const frame = new Promise((resume) => this.#wake.push(resume));
+      await Promise.race([frame, silence]).finally(() => clearTimeout(timer));
+    }
   }
 
   async ended(stream) {

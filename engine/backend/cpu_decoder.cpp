@@ -49,6 +49,7 @@ CpuDecoder::CpuDecoder(const ModelConfig& config, LlamaWeights weights,
 
 void CpuDecoder::forward(std::span<const DecoderSlice> slices, const CpuKvPool& pool) {
   rows_ = slices.empty() ? 0 : slices.back().first_row + slices.back().tokens.size();
+  if (rows_ == 0) return;
   embed(slices);
   for (std::size_t i = 0; i < weights_.layers.size(); ++i) {
     attention_block(weights_.layers[i], slices, pool.layer(i));

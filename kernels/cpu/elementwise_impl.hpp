@@ -27,7 +27,7 @@ typename S::Vec exp(typename S::Vec x) {
   return S::mul(p, S::exp2_whole(n));
 }
 
-/// Calls f(index, load) for vectors of [0, n); the last may be short.
+/// Calls whole(i) for each whole vector of [0, n), then part(i, rest) for what is left.
 template <class S, class Whole, class Part>
 void for_vectors(std::size_t n, const Whole& whole, const Part& part) {
   std::size_t i = 0;

@@ -20,10 +20,10 @@ namespace sluice::kernels {
 inline constexpr std::size_t kWeightTile = 4;                  ///< weight rows of a tile
 inline constexpr std::size_t kDecodeBufferFloats = 64 * 1024;  ///< aim for the decoded block
 inline constexpr std::size_t kDecodeRowsMax = 32;
-inline constexpr int kPrefetchLevel =
-    2;  ///< into the second level cache: the first has few slots for misses
-inline constexpr std::size_t kPrefetchBytes =
-    16 * 1024;  ///< streamed weights are asked for so early
+/// Streamed weights are asked for so many bytes ahead, into the second level cache: the first has
+/// few slots for misses.
+inline constexpr std::size_t kPrefetchBytes = 16 * 1024;
+inline constexpr int kPrefetchLevel = 2;
 
 /// Weight rows decoded at a time: a multiple of the tile.
 [[maybe_unused]] static constexpr std::size_t decode_block_rows(std::size_t cols) {

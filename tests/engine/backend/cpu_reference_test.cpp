@@ -58,6 +58,12 @@ TEST_CASE("quantised llama models give the logits of their dequantised weights")
   }
 }
 
+TEST_CASE("every block type goes through the generic path and gives the same accuracy") {
+  for (const char* type : {"Q4_0", "Q4_1", "Q5_0", "Q2_K", "Q3_K_M", "Q3_K_S", "Q4_K_M", "Q4_K_S",
+                           "Q5_K_M", "Q5_K_S", "Q6_K", "IQ4_NL", "IQ4_XS"})
+    check_folder(std::string("reference/quant/") + type, "dequant", "");
+}
+
 TEST_CASE("the intact control files give their logits") {
   const auto dir = shared_dir("reference/broken");
   if (!dir) return;
@@ -89,8 +95,8 @@ TEST_CASE("biases and head norms and the pairing of halves give the reference lo
     config.num_heads = number("attention.head_count");
     config.num_kv_heads = number("attention.head_count_kv");
     const auto key_length = source->get_int(std::string(name) + ".attention.key_length");
-    config.head_dim = key_length ? static_cast<std::int32_t>(*key_length)
-                                 : config.hidden_size / config.num_heads;
+    config.head_dim =
+        key_length ? static_cast<std::int32_t>(*key_length) : config.hidden_size / config.num_heads;
     config.ffn_size = number("feed_forward_length");
     config.vocab_size = 331;
     config.norm_epsilon = static_cast<float>(

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "actors/actor_base.hpp"
+#include "actors/answer_lengths.hpp"
 #include "actors/service_info.hpp"
 #include "actors/session_actor.hpp"
 #include "actors/supervisor.hpp"
@@ -47,6 +48,10 @@ std::shared_ptr<const ServiceContext> make_context(const PreparedEngine& prepare
   context->context_length = usable_context(prepared.plan);
   context->default_max_new_tokens =
       std::min(prepared.config.default_max_new_tokens, context->context_length);
+  context->lengths = std::make_shared<AnswerLengths>(
+      context->default_max_new_tokens,
+      lengths_file(prepared.config.state_dir, prepared.model_config, *prepared.tokenizer));
+  context->low_confidence = prepared.low_confidence;
   context->end_tokens = union_of_end_tokens(*prepared.tokenizer, *prepared.chat_template);
   context->credit_window = std::max(prepared.config.credit_window, 1);
   context->heartbeat_interval = prepared.config.heartbeat_interval;
@@ -154,7 +159,9 @@ const ServiceInfo& Engine::info() const {
 }
 
 EngineStats Engine::stats() const {
-  return impl_->board->read();
+  EngineStats stats = impl_->board->read();
+  stats.default_maximum = impl_->context->lengths->in_force();
+  return stats;
 }
 
 void Engine::shutdown(std::chrono::milliseconds grace) {

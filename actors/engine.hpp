@@ -22,6 +22,7 @@
 #include "engine/backend/backend.hpp"
 #include "engine/chat/chat_template.hpp"
 #include "engine/formats/model_source.hpp"
+#include "engine/stream/low_confidence.hpp"
 #include "engine/tokenizer/tokenizer.hpp"
 
 namespace sluice {
@@ -40,7 +41,10 @@ struct EngineConfig {
   std::int32_t threads = 0;        ///< of the CPU backend; 0: one per physical core
   std::int32_t actor_threads = 2;  ///< of the actor scheduler
   bool prefix_cache = true;
-  Position default_max_new_tokens = 512;
+  Position default_max_new_tokens = 512;  ///< until there are enough answers to learn it from
+  /// Where what was learned outlives the process (lengths of answers, a file a model). Made when
+  /// needed. Empty: nothing is kept.
+  std::filesystem::path state_dir;
   std::int32_t credit_window = 16;
   std::chrono::milliseconds heartbeat_interval{10000};
   RestartPolicy restart;
@@ -53,6 +57,7 @@ struct PreparedEngine {
   ModelConfig model_config;
   std::shared_ptr<const Tokenizer> tokenizer;
   std::shared_ptr<const ChatTemplate> chat_template;
+  LowConfidenceDefaults low_confidence;
   MemoryPlan plan;
   /// Makes the backend, again after each failure. Called on the executor's thread; throws Error.
   std::function<std::unique_ptr<Backend>()> make_backend;

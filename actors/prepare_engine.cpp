@@ -24,6 +24,7 @@ PreparedEngine prepare_engine(const EngineConfig& config) {
   prepared.model_config = read_model_config(*prepared.source);
   prepared.tokenizer = make_tokenizer(*prepared.source);
   prepared.chat_template = make_chat_template(*prepared.source, *prepared.tokenizer);
+  prepared.low_confidence = low_confidence_defaults(*prepared.source);
   prepared.plan = make_plan(prepared.model_config, weights_bytes(*prepared.source), config.plan);
 
   CpuBackendOptions options;

@@ -64,8 +64,7 @@ SchedulerActor::behavior_type SchedulerActor::make_behavior() {
 
 RejectReason SchedulerActor::submit(Submission& submission) {
   const SequenceId sequence = submission.request.id;
-  const RejectReason reason =
-      state.scheduler->submit(std::move(submission.request), Scheduler::Clock::now());
+  const RejectReason reason = state.scheduler->submit(std::move(submission.request), clock().now());
   if (reason != RejectReason::kNone) return reason;
   const SessionRef& session = submission.session;
   state.sequence_of.emplace(session.address(), sequence);
@@ -97,7 +96,7 @@ void SchedulerActor::unwatch(SequenceId sequence) {
 
 void SchedulerActor::advance() {
   if (state.stage == SchedulerStage::kIdle) {
-    collect(state.scheduler->poll(Scheduler::Clock::now()));
+    collect(state.scheduler->poll(clock().now()));
     admit();
   }
   publish();
@@ -209,7 +208,7 @@ void SchedulerActor::run() {
   state.grants.clear();
   if (batch.slices.empty()) {
     // Preparing the step may have ended sequences (no room); their sessions must hear it now.
-    collect(state.scheduler->poll(Scheduler::Clock::now()));
+    collect(state.scheduler->poll(clock().now()));
     state.stage = SchedulerStage::kIdle;
     if (std::exchange(state.made_room, false)) return advance();
     arm_timer();

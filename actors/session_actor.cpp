@@ -75,6 +75,7 @@ SessionActor::behavior_type SessionActor::make_behavior() {
 void SessionActor::begin() {
   SessionParts& parts = *state.parts;
   auto prepared = prepare_stream(parts.request, *parts.service);
+  state.default_maximum = !parts.request.stop.max_new_tokens;
   parts.request = {};
   if (const auto* error = std::get_if<IntakeError>(&prepared)) {
     return refuse({error->code, error->message});
@@ -85,7 +86,7 @@ void SessionActor::begin() {
   state.sampling = std::move(stream.sampling);
   state.max_new_tokens = stream.session.max_new_tokens;
   state.salt = std::move(stream.salt);
-  state.accepted_at = SessionState::Clock::now();
+  state.accepted_at = clock().now();
   state.machine.emplace(std::move(stream.session), parts.service->tokenizer, state.accepted_at);
   if (state.early_cancel) return on_cancel(std::move(*state.early_cancel));
 
@@ -128,13 +129,12 @@ void SessionActor::on_submit_answer(const Service& asked, RejectReason reason) {
     delayed_send(this, kResubmitPause, serve_atom::value, asked);
     return;
   }
-  carry_out(state.machine->on_rejected(reason, SessionState::Clock::now()));
+  carry_out(state.machine->on_rejected(reason, clock().now()));
 }
 
 void SessionActor::refuse(const Refusal& refusal) {
   if (state.started && !ending()) {
-    return carry_out(
-        state.machine->fail(refusal.code, refusal.message, SessionState::Clock::now()));
+    return carry_out(state.machine->fail(refusal.code, refusal.message, clock().now()));
   }
   if (ending()) return;
   state.parts->outlet.fail(refusal.code, refusal.message);
@@ -145,7 +145,8 @@ void SessionActor::start() {
   state.started = true;
   carry_out(state.machine->start());
   if (state.early_changes && !ending()) {
-    carry_out(state.machine->change(*state.early_changes, SessionState::Clock::now()));
+    if (state.early_changes->max_new_tokens) state.default_maximum = false;
+    carry_out(state.machine->change(*state.early_changes, clock().now()));
   }
   state.early_changes.reset();
   if (state.early_pause && !ending()) carry_out(state.machine->pause());
@@ -155,7 +156,7 @@ void SessionActor::start() {
 
 void SessionActor::on_publications(Epoch epoch, const std::vector<Publication>& publications) {
   if (epoch != state.service.epoch || !state.started || ending()) return;
-  const auto now = SessionState::Clock::now();
+  const auto now = clock().now();
   const bool drawn = std::any_of(publications.begin(), publications.end(),
                                  [](const auto& p) { return p.kind == Publication::Kind::kToken; });
   if (drawn && !std::exchange(state.first_token_seen, true)) {
@@ -184,7 +185,7 @@ void SessionActor::on_cancel(std::string detail) {
     return;
   }
   if (!state.started) start();
-  if (!ending()) carry_out(state.machine->cancel(std::move(detail), SessionState::Clock::now()));
+  if (!ending()) carry_out(state.machine->cancel(std::move(detail), clock().now()));
 }
 
 void SessionActor::on_change(StreamChanges changes) {
@@ -196,7 +197,8 @@ void SessionActor::on_change(StreamChanges changes) {
       if (!state.early_changes) state.early_changes.emplace();
       return merge(*state.early_changes, std::move(changes));
     }
-    output = state.machine->change(changes, SessionState::Clock::now());
+    output = state.machine->change(changes, clock().now());
+    if (changes.max_new_tokens) state.default_maximum = false;
   } catch (const Error& error) {
     return log_warning(std::string("session: a change was refused: ") + error.what());
   }
@@ -206,7 +208,7 @@ void SessionActor::on_change(StreamChanges changes) {
 void SessionActor::on_gone() {
   state.parts->outlet.abandon();
   if (!state.machine) return quit();
-  carry_out(state.machine->on_listener_gone(SessionState::Clock::now()));
+  carry_out(state.machine->on_listener_gone(clock().now()));
   quit();
 }
 
@@ -221,9 +223,9 @@ void SessionActor::on_unheard() {
 void SessionActor::on_tick() {
   state.alarm = SessionState::Clock::time_point::max();
   if (!state.started || ending()) return;
-  if (SessionState::Clock::now() < state.machine->next_deadline()) return set_alarm();
+  if (clock().now() < state.machine->next_deadline()) return set_alarm();
   const auto tick = [this] {
-    if (!ending()) carry_out(state.machine->on_tick(SessionState::Clock::now()));
+    if (!ending()) carry_out(state.machine->on_tick(clock().now()));
   };
   if (state.machine->phase() != SessionPhase::kQueued || !state.service.scheduler) return tick();
   // A heartbeat in the queue says how far it has come.
@@ -241,7 +243,7 @@ void SessionActor::set_alarm() {
   if (ending()) return;
   const auto deadline = state.machine->next_deadline();
   if (deadline >= state.alarm || deadline == SessionState::Clock::time_point::max()) return;
-  const auto now = SessionState::Clock::now();
+  const auto now = clock().now();
   const auto wait =
       std::clamp<SessionState::Clock::duration>(deadline - now, kShortestAlarm, kLongestAlarm);
   state.alarm = now + wait;
@@ -253,7 +255,7 @@ void SessionActor::set_alarm() {
 // The last request to leave: everything has been said, or is said now.
 void SessionActor::on_exit_request(const caf::error& reason) {
   if (state.started && !ending()) {
-    carry_out(state.machine->cancel("the engine is shutting down", SessionState::Clock::now()));
+    carry_out(state.machine->cancel("the engine is shutting down", clock().now()));
   }
   state.parts->outlet.fail("shutting_down", "The engine is shutting down.");
   quit(reason);
@@ -263,6 +265,7 @@ void SessionActor::carry_out(SessionMachine::Output output) {
   for (;;) {
     std::uint64_t last = 0;
     for (const Event& event : output.events) {
+      note(event);
       state.parts->outlet.push(event);
       last = number_of(event);
     }
@@ -278,6 +281,15 @@ void SessionActor::carry_out(SessionMachine::Output output) {
     output = state.machine->on_delivered(last);
   }
   set_alarm();
+}
+
+// How the stream ended teaches the engine how long answers get.
+void SessionActor::note(const Event& event) {
+  const auto* end = std::get_if<DoneEvent>(&event);
+  if (end == nullptr || !state.parts->service->lengths) return;
+  state.parts->service->lengths->observe({.rule = end->rule,
+                                          .tokens = end->usage.completion_tokens,
+                                          .default_maximum = state.default_maximum});
 }
 
 // What changed is kept as well, for a submission after a restart.

@@ -51,6 +51,7 @@ struct SessionState {
   std::vector<TokenId> end_tokens;
   std::shared_ptr<const SamplingParams> sampling;
   Position max_new_tokens = 0;
+  bool default_maximum = true;  ///< nobody asked for it
   std::string salt;
   Service service;  ///< where the sequence is now; epoch 0: nowhere
   bool resubmitting = false;
@@ -93,6 +94,7 @@ class SessionActor final : public SessionRef::stateful_base<SessionState> {
   void on_exit_request(const caf::error& reason);
 
   void carry_out(SessionMachine::Output output);
+  void note(const Event& event);
   void steer(const SessionMachine::Output& output);
   bool ending() const;  ///< the machine has decided to end
 };

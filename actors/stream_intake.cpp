@@ -65,6 +65,11 @@ std::vector<TokenId> sorted_union(std::vector<TokenId> a, const std::vector<Toke
   return a;
 }
 
+Position default_maximum(const ServiceContext& service) {
+  if (!service.lengths) return service.default_max_new_tokens;
+  return std::max(service.lengths->in_force().tokens, 1);
+}
+
 SamplingParams make_sampling(const GenerateRequest& request, std::uint64_t seed,
                              const std::vector<TokenId>& end_tokens) {
   SamplingParams sampling = request.sampling;
@@ -102,10 +107,11 @@ std::variant<PreparedStream, IntakeError> prepare_stream(const GenerateRequest& 
   session.model_name = service.model_name;
   session.prompt_tokens = prompt_tokens;
   session.context_length = service.context_length;
-  const Position wish = request.stop.max_new_tokens.value_or(service.default_max_new_tokens);
+  const Position wish = request.stop.max_new_tokens.value_or(default_maximum(service));
   session.max_new_tokens = std::min(wish, room);
   session.max_from_context = wish > room;
   session.stop = request.stop;
+  complete(session.stop, service.low_confidence);
   session.stop.max_new_tokens = session.max_new_tokens;
   session.seed = request.seed ? *request.seed : random_seed();
   session.num_top_logprobs = request.sampling.num_top_logprobs;

@@ -13,8 +13,10 @@
 #include <variant>
 #include <vector>
 
+#include "actors/answer_lengths.hpp"
 #include "engine/chat/chat_template.hpp"
 #include "engine/sampling/sampling_params.hpp"
+#include "engine/stream/low_confidence.hpp"
 #include "engine/stream/request.hpp"
 #include "engine/stream/session_machine.hpp"
 #include "engine/tokenizer/tokenizer.hpp"
@@ -26,8 +28,10 @@ struct ServiceContext {
   std::string model_name;
   std::shared_ptr<const Tokenizer> tokenizer;
   std::shared_ptr<const ChatTemplate> chat_template;
-  Position context_length = 0;  ///< prompt and output of one stream; fits model and pool
-  Position default_max_new_tokens = 512;
+  Position context_length = 0;             ///< prompt and output of one stream; fits model and pool
+  Position default_max_new_tokens = 512;   ///< as configured
+  std::shared_ptr<AnswerLengths> lengths;  ///< knows the default in force; none: as configured
+  LowConfidenceDefaults low_confidence;
   std::vector<TokenId> end_tokens;  ///< of tokenizer and template, sorted
   std::int32_t credit_window = 16;
   std::chrono::milliseconds heartbeat_interval{10000};

@@ -86,6 +86,13 @@ class StreamHandle {
   std::shared_ptr<StreamControl> control_;
 };
 
+/// What max_new_tokens is when a request does not say; the room behind the prompt if that is less.
+struct DefaultMaximum {
+  Position tokens = 0;
+  bool observed = false;      ///< from the lengths of earlier answers, else as configured
+  std::uint64_t samples = 0;  ///< answers whose lengths have been counted
+};
+
 /// Numbers for metrics and views; a snapshot, cheap, never waits for the engine.
 struct EngineStats {
   SchedulerStats scheduler;
@@ -97,6 +104,7 @@ struct EngineStats {
   double step_seconds_sum = 0.0;
   double ttft_seconds_sum = 0.0;
   std::uint64_t ttft_count = 0;
+  DefaultMaximum default_maximum;
   bool ready = false;  ///< the model is loaded and the executor is alive
 };
 
@@ -110,7 +118,7 @@ struct ServiceInfo {
   std::string tokenizer;
   MemoryPlan plan;
   Position context_length = 0;
-  Position default_max_new_tokens = 0;
+  Position default_max_new_tokens = 0;  ///< as configured; see EngineStats::default_maximum
   SamplingParams default_sampling;
   std::vector<std::string> end_tokens;  ///< texts of the tokens that end a turn
 };

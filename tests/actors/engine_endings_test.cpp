@@ -312,4 +312,43 @@ TEST_CASE("a request expires in the queue", "[engine]") {
   check_all_given_back(engine);
 }
 
+TEST_CASE("a rule of the embedding program ends its stream", "[engine]") {
+  ScriptedEngineOptions options;
+  options.next_token = repeating_script("one two three. ", 2);
+  Engine engine(scripted_engine(options));
+  GenerateRequest request = request_for("x", 200);
+  request.stop.custom = [](const StopView& view) -> std::optional<std::string> {
+    if (view.text.size() == 10) return "ten bytes";
+    return std::nullopt;
+  };
+  auto log = std::make_shared<StreamLog>();
+  (void)engine.generate(request, recorder(log), Delivery::kOnReturn);
+  REQUIRE(log->wait_for_end());
+  CHECK(log->sound());
+  CHECK(log->outcome() == "custom");
+  CHECK(log->done().matched == "ten bytes");
+  CHECK(log->text() == "one two th");
+  check_all_given_back(engine);
+}
+
+TEST_CASE("a rule of the embedding program that throws ends its own stream only", "[engine]") {
+  ScriptedEngineOptions options;
+  options.per_step = std::chrono::microseconds(100);
+  Engine engine(scripted_engine(options));
+  const Neighbour neighbour(engine, options);
+  GenerateRequest request = request_for("x", 200);
+  request.stop.custom = [](const StopView& view) -> std::optional<std::string> {
+    if (view.num_tokens == 20) throw std::runtime_error("the rule broke");
+    return std::nullopt;
+  };
+  auto log = std::make_shared<StreamLog>();
+  (void)engine.generate(request, recorder(log), Delivery::kOnReturn);
+  REQUIRE(log->wait_for_end());
+  CHECK(log->sound());
+  CHECK(log->outcome() == "error:stop_rule_failed");
+  CHECK(log->ids().size() == 20);
+  neighbour.check();
+  check_all_given_back(engine);
+}
+
 }  // namespace

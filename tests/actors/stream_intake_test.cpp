@@ -94,6 +94,34 @@ TEST_CASE("a minimum bans the end tokens in the sampler and binds the machine", 
   CHECK(accepted(sound_request()).sampling->banned_before_min.empty());
 }
 
+TEST_CASE("a maximum that the context sets is known as such", "[intake]") {
+  GenerateRequest request = sound_request();
+  request.stop.max_new_tokens = 6;
+  CHECK_FALSE(accepted(request, 10).session.max_from_context);
+  request.stop.max_new_tokens = 7;
+  CHECK(accepted(request, 10).session.max_from_context);
+  request.stop.max_new_tokens.reset();
+  CHECK(accepted(request, 10).session.max_from_context);
+  CHECK_FALSE(accepted(request, 24).session.max_from_context);
+}
+
+TEST_CASE("half a rule of low confidence is completed by the model", "[intake]") {
+  ServiceContext service = service_of(64);
+  service.low_confidence = {.min_confidence = 0.125F, .patience = 7};
+  const auto stop_of = [&](const GenerateRequest& request) {
+    return std::get<PreparedStream>(prepare_stream(request, service)).session.stop;
+  };
+  GenerateRequest request = sound_request();
+  CHECK(stop_of(request).patience == 0);  // off
+  request.stop.min_confidence = 0.5F;
+  CHECK(stop_of(request).min_confidence == 0.5F);
+  CHECK(stop_of(request).patience == 7);
+  request.stop.min_confidence = 0.0F;
+  request.stop.patience = 3;
+  CHECK(stop_of(request).min_confidence == 0.125F);
+  CHECK(stop_of(request).patience == 3);
+}
+
 TEST_CASE("ignored end tokens end nothing and wait for nothing", "[intake]") {
   GenerateRequest request = sound_request();
   request.stop.ignore_end_tokens = true;

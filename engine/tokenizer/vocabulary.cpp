@@ -35,8 +35,7 @@ constexpr std::string_view kTurnEnds[] = {
     "[EOT]",
     "<end_of_utterance>",
     "<turn|>",
-    "<\xEF\xBD\x9C"
-    "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>",
+    "<\uFF5Cend\u2581of\u2581sentence\uFF5C>",  // DeepSeek, with wide bars
 };
 
 [[noreturn]] void corrupt(const ModelSource& source, const std::string& fault) {

@@ -28,12 +28,16 @@ TEST_CASE("tokens that end a turn are collected from keys and texts") {
   v.add("<end_of_turn>", 1);  // an ordinary token of that text is no mark
   const TokenId added = v.add("<end_of_turn>", 4);
   v.add("</s>", 4);  // may be markup
-  CHECK(end_tokens(v.writer()) == Ids{im_end, eot, added});
+  const TokenId wide = v.add(
+      "<\xEF\xBD\x9C"
+      "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>",
+      3);
+  CHECK(end_tokens(v.writer()) == Ids{im_end, eot, added, wide});
   test::GgufWriter writer = v.writer();
   writer.add_u32("tokenizer.ggml.eos_token_id", static_cast<std::uint32_t>(other));
   writer.add_u32("tokenizer.ggml.eot_token_id", static_cast<std::uint32_t>(eot));
   writer.add_u32("tokenizer.ggml.eom_token_id", 'm');
-  CHECK(end_tokens(writer) == Ids{'m', im_end, eot, other, added});
+  CHECK(end_tokens(writer) == Ids{'m', im_end, eot, other, added, wide});
 }
 
 TEST_CASE("in the harmony format the end of a part ends nothing") {

@@ -42,6 +42,9 @@ class HeldExecutor final : public ExecutorRef::base {
     caf::anon_send(ExecutorRef(this), prepare_atom::value);
   }
 
+  /// A promise that is never kept holds on to its actor.
+  void on_exit() override { promise_ = {}; }
+
  protected:
   behavior_type make_behavior() override {
     set_default_handlers(*this, "held executor");

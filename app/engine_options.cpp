@@ -104,6 +104,10 @@ void EngineOptions::add_to(CLI::App& command, EngineUse use, bool model_is_posit
       ->check(CLI::Range(1, 1 << 24))
       ->group(engine_group);
   command
+      .add_option("--state-dir", config.state_dir,
+                  "Keep what was learned here (lengths of answers, for the default maximum)")
+      ->group(engine_group);
+  command
       .add_option("--credit", config.credit_window,
                   "Tokens of a stream on their way to its client at most")
       ->capture_default_str()

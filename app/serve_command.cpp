@@ -60,7 +60,8 @@ std::string stop_policy(const PreparedEngine& prepared) {
   }
   return fmt::format(
       "Stop policy\n"
-      "  max_new_tokens     {} where a request does not say (never beyond the context)\n"
+      "  max_new_tokens     {} where a request does not say (never beyond the context); after 200\n"
+      "                     answers the 90th percentile of their lengths\n"
       "  end tokens         {}\n"
       "  stop strings, low confidence, repetition, time limit: as each request asks\n",
       prepared.config.default_max_new_tokens,
@@ -149,6 +150,16 @@ void add_server_options(CLI::App& command, web::ServerOptions& server) {
   command
       .add_option("--allow-origin", server.allowed_origins,
                   "Origin whose pages may connect, e.g. https://chat.example (repeatable)")
+      ->group(group);
+  command
+      .add_option_function<double>(
+          "--max-keep",
+          [&server](double seconds) {
+            server.limits.max_keep =
+                std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000.0));
+          },
+          "Seconds that a stream may go on without its client, for resuming (default 300)")
+      ->check(CLI::Range(0.0, 86400.0))
       ->group(group);
   command
       .add_option("--max-connections", server.limits.max_connections,

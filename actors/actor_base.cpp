@@ -26,7 +26,7 @@ void set_default_handlers(caf::scheduled_actor& self, std::string_view name) {
   });
   self.set_exception_handler(
       [who](caf::scheduled_actor*, std::exception_ptr& exception) -> caf::error {
-        const caf::error reason = to_error(exception);
+        caf::error reason = to_error(exception);
         log_warning(who + ": " + describe(reason));
         return reason;
       });

@@ -81,6 +81,7 @@ SupervisorParts make_supervisor_parts(const PreparedEngine& prepared, const Serv
 }  // namespace
 
 struct Engine::Impl {
+  const PreparedEngine prepared;
   ServiceInfo info;
   std::shared_ptr<StatsBoard> board = std::make_shared<StatsBoard>();
   std::shared_ptr<const ServiceContext> context;
@@ -93,11 +94,12 @@ struct Engine::Impl {
   std::unique_ptr<caf::actor_system> system;
   SupervisorRef supervisor;
 
-  explicit Impl(const PreparedEngine& prepared);
+  explicit Impl(PreparedEngine what);
   void take_down(std::chrono::milliseconds grace);
 };
 
-Engine::Impl::Impl(const PreparedEngine& prepared) : context(make_context(prepared)) {
+Engine::Impl::Impl(PreparedEngine what)
+    : prepared(std::move(what)), context(make_context(prepared)) {
   actor_config = make_actor_config(prepared.config);
   system = std::make_unique<caf::actor_system>(*actor_config);
   supervisor = system->spawn<SupervisorActor>(make_supervisor_parts(prepared, *context, board));
@@ -122,7 +124,7 @@ void Engine::Impl::take_down(std::chrono::milliseconds grace) {
       .receive([](stop_atom) {}, [](caf::error&) {});
 }
 
-Engine::Engine(PreparedEngine prepared) : impl_(std::make_unique<Impl>(prepared)) {}
+Engine::Engine(PreparedEngine prepared) : impl_(std::make_unique<Impl>(std::move(prepared))) {}
 
 Engine::~Engine() {
   shutdown(std::chrono::milliseconds(0));

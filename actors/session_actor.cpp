@@ -38,7 +38,7 @@ SessionActor::behavior_type SessionActor::make_behavior() {
   set_default_handlers(*this, state.name);
   set_exit_handler([this](caf::exit_msg& message) { on_exit_request(message.reason); });
   set_exception_handler([this](std::exception_ptr& exception) -> caf::error {
-    const caf::error reason = to_error(exception);
+    caf::error reason = to_error(exception);
     log_warning("session: " + describe(reason));
     state.parts->outlet.fail("internal",
                              "The stream failed inside the engine: " + describe(reason) + ".");

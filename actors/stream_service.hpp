@@ -43,6 +43,7 @@ class StreamControl {
   virtual void resume() = 0;
   /// Takes hold from the next token on; see StreamChanges. Changes that can't work change
   /// nothing; check_stream_changes() says beforehand why.
+  // NOLINTNEXTLINE(performance-unnecessary-value-param): implementations keep it
   virtual void change(StreamChanges /*changes*/) {}
 };
 

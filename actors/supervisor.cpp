@@ -45,7 +45,7 @@ SupervisorActor::behavior_type SupervisorActor::make_behavior() {
   set_default_handlers(*this, state.name);
   set_down_handler([this](caf::down_msg& down) { on_down(down); });
   set_exception_handler([this](std::exception_ptr& exception) -> caf::error {
-    const caf::error reason = to_error(exception);
+    caf::error reason = to_error(exception);
     log_warning("supervisor: " + describe(reason));
     // An engine that waits for an answer must not wait for ever.
     if (state.start_promise.pending()) state.start_promise.deliver(reason);

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "engine/base/json_writer.hpp"
+#include "web/event_json.hpp"
 #include "web/metrics.hpp"
 #include "web/stop_rule_list.hpp"
 
@@ -56,18 +57,21 @@ void write_plan(JsonWriter& json, const MemoryPlan& plan) {
 }
 
 /// The rules in force, in the order in which they are tried.
-void write_stop_policy(JsonWriter& json, const ServiceInfo& info) {
+void write_stop_policy(JsonWriter& json, const ServiceInfo& info, const DefaultMaximum& maximum) {
   json.begin_object().key("order").begin_array();
   for (const StopRule rule : all_stop_rules()) {
     json.value(sluice::name(rule));
   }
-  json.end_array().field("max_tokens_default", info.default_max_new_tokens);
+  json.end_array()
+      .field("max_tokens_default", maximum.tokens)
+      .field("max_tokens_default_from", maximum.observed ? "answers" : "configuration")
+      .field("answers_counted", maximum.samples);
   json.key("end_tokens").begin_array();
   for (const std::string& token : info.end_tokens) json.value(token);
   json.end_array().end_object();
 }
 
-HttpResponse plan_response(const ServiceInfo& info) {
+HttpResponse plan_response(const ServiceInfo& info, const DefaultMaximum& maximum) {
   JsonWriter json;
   json.begin_object()
       .field("model", info.model_name)
@@ -79,7 +83,7 @@ HttpResponse plan_response(const ServiceInfo& info) {
   json.key("plan");
   write_plan(json, info.plan);
   json.key("stop_policy");
-  write_stop_policy(json, info);
+  write_stop_policy(json, info, maximum);
   json.end_object();
   return json_response(json);
 }
@@ -123,8 +127,9 @@ void add_endpoints(Router& router, const EndpointSources& sources) {
     response.headers = {{"Cache-Control", "no-store"}};
     return response;
   });
-  router.add("GET", "/v1/plan",
-             [&service](const HttpRequest&) { return plan_response(service.info()); });
+  router.add("GET", "/v1/plan", [&service](const HttpRequest&) {
+    return plan_response(service.info(), default_maximum(service));
+  });
   router.add("GET", "/v1/models", [&service, created](const HttpRequest&) {
     return models_response(service.info(), created);
   });

@@ -102,14 +102,20 @@ void write(JsonWriter& json, const Names& names, const HeartbeatEvent& event) {
 
 }  // namespace
 
-std::string hello_json(const ServiceInfo& info) {
+DefaultMaximum default_maximum(const StreamService& service) {
+  DefaultMaximum maximum = service.stats().default_maximum;
+  if (maximum.tokens == 0) maximum.tokens = service.info().default_max_new_tokens;
+  return maximum;
+}
+
+std::string hello_json(const ServiceInfo& info, const DefaultMaximum& maximum) {
   JsonWriter json;
   json.begin_object()
       .field("type", "hello")
       .field("protocol", "sluice.v1")
       .field("model", info.model_name)
       .field("context_length", info.context_length)
-      .field("max_tokens_default", info.default_max_new_tokens);
+      .field("max_tokens_default", maximum.tokens);
   json.key("sampling")
       .begin_object()
       .field("temperature", info.default_sampling.temperature)

@@ -10,8 +10,11 @@
 
 namespace sluice::web {
 
+/// What `max_tokens` is when a request does not say, at this moment.
+DefaultMaximum default_maximum(const StreamService& service);
+
 /// The first frame of a connection.
-std::string hello_json(const ServiceInfo& info);
+std::string hello_json(const ServiceInfo& info, const DefaultMaximum& maximum);
 
 /// An event of the stream that the client calls `id`; `accepted` brings the stream's key, if any.
 std::string event_json(std::string_view id, const Event& event, std::string_view stream_key = {});

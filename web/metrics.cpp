@@ -90,6 +90,8 @@ void write_streams(Exposition& out, const EngineStats& stats) {
             stats.ready ? 1 : 0);
   out.gauge("sluice_sessions", "Streams that have not closed yet.", stats.sessions);
   out.counter("sluice_streams_started_total", "Streams started.", stats.streams_started);
+  out.gauge("sluice_default_max_tokens", "Maximum of a stream whose request does not say.",
+            stats.default_maximum.tokens);
   out.header("sluice_streams_finished_total", "Streams ended, by stop rule or error.", "counter");
   // Every rule from the start, so that its first stream shows as a rise from 0.
   std::map<std::string, std::uint64_t> finished = stats.streams_finished;

@@ -11,6 +11,8 @@
 #include <optional>
 #include <utility>
 
+#include "engine/base/error.hpp"
+#include "engine/stream/stop_policy.hpp"
 #include "web/json_reader.hpp"
 #include "web/stop_fields.hpp"
 
@@ -179,6 +181,11 @@ ParsedFrame read_change(ObjectReader& fields, std::string id) {
       !changes.temperature) {
     return invalid(
         "There is nothing to change; send `max_tokens`, `stop`, `stop_regex` or `temperature`.");
+  }
+  try {
+    check_stream_changes(changes);
+  } catch (const Error& error) {
+    return invalid(error.what());
   }
   message.id = std::move(id);
   return message;

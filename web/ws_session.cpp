@@ -164,7 +164,8 @@ void WsSession::start(const UpgradeRequest& upgrade) {
       return;
     }
     self->accepted_ = true;
-    self->queue_text(hello_json(self->context_->service.info()));
+    self->queue_text(
+        hello_json(self->context_->service.info(), default_maximum(self->context_->service)));
     self->do_read();
     self->do_write();
     if (self->context_->stopping) self->shut_down();

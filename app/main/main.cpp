@@ -1,3 +1,5 @@
 #include "app/cli.hpp"
 
-int main(int argc, char** argv) { return sluice::app::run(argc, argv); }
+int main(int argc, char** argv) {
+  return sluice::app::run(argc, argv);
+}

@@ -24,12 +24,12 @@ namespace sluice {
 /// One sequence's part of a step.
 struct StepSlice {
   SequenceId sequence = 0;
-  Position first_position = 0;      ///< position of tokens[0]; everything before it is in the KV
-  std::vector<TokenId> tokens;      ///< at least 1
-  std::vector<BlockId> blocks;      ///< table covering at least first_position + tokens.size()
-  bool sample = false;              ///< draw a token from the logits of the last position
+  Position first_position = 0;  ///< position of tokens[0]; everything before it is in the KV
+  std::vector<TokenId> tokens;  ///< at least 1
+  std::vector<BlockId> blocks;  ///< table covering at least first_position + tokens.size()
+  bool sample = false;          ///< draw a token from the logits of the last position
   std::shared_ptr<const SamplingParams> sampling;  ///< set when `sample`
-  Position num_generated = 0;       ///< output tokens before the one drawn here
+  Position num_generated = 0;                      ///< output tokens before the one drawn here
   /// All tokens up to and including tokens.back(); filled only when sampling->needs_history().
   std::vector<TokenId> history;
 };

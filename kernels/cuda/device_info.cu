@@ -22,8 +22,8 @@ CudaDevices cuda_devices() {
   for (int index = 0; index < count; ++index) {
     cudaDeviceProp properties{};
     if (cudaGetDeviceProperties(&properties, index) != cudaSuccess) continue;
-    found.devices.push_back({index, properties.name, properties.major, properties.minor,
-                             properties.totalGlobalMem});
+    found.devices.push_back(
+        {index, properties.name, properties.major, properties.minor, properties.totalGlobalMem});
   }
   if (found.devices.empty()) found.why_none = "the driver reports no usable device";
   return found;

@@ -3,6 +3,8 @@
 
 namespace sluice::kernels {
 
-CudaDevices cuda_devices() { return {{}, "this build has no CUDA parts"}; }
+CudaDevices cuda_devices() {
+  return {{}, "this build has no CUDA parts"};
+}
 
 }  // namespace sluice::kernels

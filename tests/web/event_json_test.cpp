@@ -50,10 +50,9 @@ TEST_CASE("hello says what is served") {
   ServiceInfo info;
   info.model_name = "Demo";
   info.context_length = 512;
-  info.default_max_new_tokens = 128;
   info.default_sampling.temperature = 0.7F;
   info.default_sampling.top_p = 0.95F;
-  CHECK(hello_json(info) ==
+  CHECK(hello_json(info, {.tokens = 128}) ==
         R"({"type":"hello","protocol":"sluice.v1","model":"Demo","context_length":512,)"
         R"("max_tokens_default":128,)"
         R"("sampling":{"temperature":0.7,"top_p":0.95,"top_k":0,"min_p":0}})");

@@ -143,6 +143,9 @@ TEST_CASE("protocol reads what to change") {
   CHECK(parse_bad(change("")).message ==
         "There is nothing to change; send `max_tokens`, `stop`, `stop_regex` or `temperature`.");
   CHECK(parse_bad(change(R"(,"top_k":3)")).message == "`top_k` is not a known field.");
+  // What the engine would refuse is refused here, where the client hears it.
+  CHECK(parse_bad(change(R"(,"stop_regex":"a$")")).code == "invalid_request");
+  CHECK(parse_bad(change(R"(,"stop_regex":"(")")).code == "invalid_request");
   CHECK(parse_bad(change(R"(,"temperature":11)")).id.empty());
 }
 

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "engine/base/json_writer.hpp"
+#include "engine/kv/plan_json.hpp"
 #include "web/event_json.hpp"
 #include "web/metrics.hpp"
 #include "web/stop_rule_list.hpp"
@@ -23,37 +24,6 @@ HttpResponse status_response(std::string_view status, int code) {
   JsonWriter json;
   json.begin_object().field("status", status).end_object();
   return json_response(json, code);
-}
-
-std::string_view name(PlanLimit limit) {
-  switch (limit) {
-    case PlanLimit::kRequest:
-      return "request";
-    case PlanLimit::kMemory:
-      return "memory";
-    case PlanLimit::kModelContext:
-      return "model_context";
-  }
-  return "request";
-}
-
-void write_plan(JsonWriter& json, const MemoryPlan& plan) {
-  json.begin_object()
-      .field("limit_bytes", std::uint64_t{plan.limit_bytes})
-      .field("headroom_bytes", std::uint64_t{plan.headroom_bytes})
-      .field("weights_bytes", std::uint64_t{plan.weights_bytes})
-      .field("scratch_bytes", std::uint64_t{plan.scratch_bytes})
-      .field("kv_pool_bytes", std::uint64_t{plan.kv_pool_bytes})
-      .field("total_bytes", std::uint64_t{plan.total_bytes()})
-      .field("kv_bytes_per_token_layer", std::uint64_t{plan.kv_bytes_per_token_layer})
-      .field("kv_bytes_per_token", std::uint64_t{plan.kv_bytes_per_token})
-      .field("block_size", plan.block_size)
-      .field("num_blocks", plan.num_blocks)
-      .field("context", plan.context)
-      .field("sequences", plan.sequences)
-      .field("max_context_one_sequence", plan.max_context_one_sequence)
-      .field("binding", name(plan.binding))
-      .end_object();
 }
 
 /// The rules in force, in the order in which they are tried.
@@ -80,8 +50,9 @@ HttpResponse plan_response(const ServiceInfo& info, const DefaultMaximum& maximu
       .field("tokenizer", info.tokenizer)
       .field("chat_template", info.chat_template)
       .field("context_length", info.context_length);
-  json.key("plan");
-  write_plan(json, info.plan);
+  json.key("plan").begin_object();
+  write_plan_fields(json, info.plan);
+  json.end_object();
   json.key("stop_policy");
   write_stop_policy(json, info, maximum);
   json.end_object();

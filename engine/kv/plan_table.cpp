@@ -8,6 +8,7 @@
 
 #include "engine/base/json_writer.hpp"
 #include "engine/kv/memory_plan.hpp"
+#include "engine/kv/plan_json.hpp"
 
 namespace sluice {
 
@@ -127,18 +128,8 @@ std::string plan_table(const MemoryPlan& plan, const ModelConfig& config) {
   return table;
 }
 
-std::string plan_json(const MemoryPlan& plan, const ModelConfig& config) {
-  JsonWriter json;
-  json.begin_object()
-      .field("model", config.name)
-      .field("architecture", config.architecture)
-      .field("layers", config.num_layers)
-      .field("kv_heads", config.num_kv_heads)
-      .field("head_dim", config.head_dim)
-      .field("model_context", config.context_length)
-      .field("kv_type_k", traits(plan.kv_type_k).name)
-      .field("kv_type_v", traits(plan.kv_type_v).name)
-      .field("limit_bytes", plan.limit_bytes)
+void write_plan_fields(JsonWriter& json, const MemoryPlan& plan) {
+  json.field("limit_bytes", plan.limit_bytes)
       .field("headroom_bytes", plan.headroom_bytes)
       .field("weights_bytes", plan.weights_bytes)
       .field("scratch_bytes", plan.scratch_bytes)
@@ -151,8 +142,22 @@ std::string plan_json(const MemoryPlan& plan, const ModelConfig& config) {
       .field("context", plan.context)
       .field("sequences", plan.sequences)
       .field("max_context_one_sequence", plan.max_context_one_sequence)
-      .field("binding", limit_name(plan.binding))
-      .end_object();
+      .field("binding", limit_name(plan.binding));
+}
+
+std::string plan_json(const MemoryPlan& plan, const ModelConfig& config) {
+  JsonWriter json;
+  json.begin_object()
+      .field("model", config.name)
+      .field("architecture", config.architecture)
+      .field("layers", config.num_layers)
+      .field("kv_heads", config.num_kv_heads)
+      .field("head_dim", config.head_dim)
+      .field("model_context", config.context_length)
+      .field("kv_type_k", traits(plan.kv_type_k).name)
+      .field("kv_type_v", traits(plan.kv_type_v).name);
+  write_plan_fields(json, plan);
+  json.end_object();
   return json.take();
 }
 

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <string>
 
+#include "tests/support/paths.hpp"
 #include "tests/support/process.hpp"
 #include "tests/support/shared_data.hpp"
 
@@ -17,7 +18,7 @@ using Seconds = std::chrono::seconds;
 
 namespace {
 
-const std::string kModel = std::string(SLUICE_SOURCE_DIR) + "/models/demo-q8_0.gguf";
+const std::string kModel = (sluice::test::source_dir() / "models/demo-q8_0.gguf").string();
 
 struct Result {
   int code = 0;
@@ -87,7 +88,7 @@ TEST_CASE("model files that can not be used end in a sentence") {
   CHECK(contains(none.err, missing));
   CHECK(none.out.empty());
 
-  const std::string readme = std::string(SLUICE_SOURCE_DIR) + "/README.md";
+  const std::string readme = (sluice::test::source_dir() / "README.md").string();
   const Result other = run({"generate", "-m", readme, "-p", "x"});
   CHECK(other.code == 1);
   CHECK(contains(other.err, "GGUF"));

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/paths.hpp"
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -86,7 +88,7 @@ std::vector<Include> includes_of(const fs::path& root, const fs::path& path) {
 }
 
 std::vector<Include> all_includes() {
-  const fs::path root = SLUICE_SOURCE_DIR;
+  const fs::path root = sluice::test::source_dir();
   std::vector<Include> found;
   for (const std::string& folder : kFolders) {
     for (auto it = fs::recursive_directory_iterator(root / folder);
@@ -166,7 +168,7 @@ TEST_CASE("the include rules catch a breach") {
 }
 
 TEST_CASE("headers guard themselves once") {
-  const fs::path root = SLUICE_SOURCE_DIR;
+  const fs::path root = sluice::test::source_dir();
   for (const std::string& folder : kFolders) {
     for (auto it = fs::recursive_directory_iterator(root / folder);
          it != fs::recursive_directory_iterator(); ++it) {

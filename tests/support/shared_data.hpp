@@ -13,14 +13,15 @@
 #include <optional>
 #include <string>
 
+#include "tests/support/paths.hpp"
+
 namespace sluice::test {
 
 inline std::optional<std::filesystem::path> shared_dir(const std::string& relative) {
   namespace fs = std::filesystem;
   const char* from_environment = std::getenv("SLUICE_SHARED");
-  const fs::path root = from_environment != nullptr
-                            ? fs::path(from_environment)
-                            : fs::path(SLUICE_SOURCE_DIR).parent_path() / "shared";
+  const fs::path root = from_environment != nullptr ? fs::path(from_environment)
+                                                    : source_dir().parent_path() / "shared";
   const fs::path path = root / relative;
   if (fs::exists(path)) return path;
   WARN("skipped: no reference data at " << path.string());

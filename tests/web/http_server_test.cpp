@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "engine/base/error.hpp"
+#include "tests/support/paths.hpp"
 #include "tests/support/stub_service.hpp"
 #include "tests/web/clients.hpp"
 #include "web/server.hpp"
@@ -230,7 +231,7 @@ TEST_CASE("http sends security headers with every answer") {
 
 TEST_CASE("http serves a static folder with tags and without traversal") {
   ServerOptions options = any_port();
-  options.static_dir = SLUICE_SOURCE_DIR "/web";
+  options.static_dir = sluice::test::source_dir() / "web";
   Running running(options);
   const HttpAnswer file = running.get("/server.hpp");
   CHECK(file.status == 200);

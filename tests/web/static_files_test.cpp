@@ -1,4 +1,5 @@
 #include "web/static_files.hpp"
+#include "tests/support/paths.hpp"
 
 #include <unistd.h>
 
@@ -87,7 +88,7 @@ TEST_CASE("static files do not leave the folder") {
 }
 
 TEST_CASE("static files in the binary are those of the source tree") {
-  const fs::path source = fs::path(SLUICE_SOURCE_DIR) / "static";
+  const fs::path source = sluice::test::source_dir() / "static";
   const StaticFiles files({});
   std::string_view before;
   for (const EmbeddedFile& file : embedded_files()) {

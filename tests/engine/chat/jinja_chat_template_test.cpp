@@ -11,6 +11,7 @@
 #include "engine/base/error.hpp"
 #include "engine/chat/chatml_template.hpp"
 #include "tests/support/gguf_writer.hpp"
+#include "tests/support/paths.hpp"
 
 namespace sluice {
 namespace {
@@ -51,7 +52,7 @@ bool same_ranges(const std::vector<TextRange>& a, const std::vector<TextRange>& 
 }
 
 TEST_CASE("the bundled model's own template and ChatML give the same prompt") {
-  const auto path = std::filesystem::path(SLUICE_SOURCE_DIR) / "models/demo-q8_0.gguf";
+  const auto path = sluice::test::source_dir() / "models/demo-q8_0.gguf";
   REQUIRE(std::filesystem::exists(path));
   const auto source = open_model(path);
   const auto tokenizer = make_tokenizer(*source);

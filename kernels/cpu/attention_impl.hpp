@@ -5,23 +5,20 @@
 // Within a tile each score is summed over the head's elements in ascending order, each output
 // element over the positions in ascending order; between tiles the running maximum and sum of
 // the online softmax carry on. Grouping queries changes none of this.
+//
+// What a row sees is one run of positions, or two when `keep_first` lies before its window. Each
+// run is a step of its own within a tile, and its borders follow from the row's position alone.
 #pragma once
 
 #include <cmath>
 #include <cstddef>
-#include <cstdint>
 #include <cstring>
 
 #include "kernels/cpu/elementwise_impl.hpp"
 #include "kernels/cpu/kernels.hpp"
+#include "kernels/cpu/kv_storage_impl.hpp"
 
 namespace sluice::kernels {
-
-inline constexpr std::size_t kLanesMax = 16;
-
-[[maybe_unused]] static constexpr std::size_t padded_head_dim(std::size_t head_dim) {
-  return (head_dim + kLanesMax - 1) / kLanesMax * kLanesMax;
-}
 
 inline constexpr std::size_t kQueriesTogether = 8;
 
@@ -49,61 +46,50 @@ struct AttentionWorkspace {
   }
 };
 
-/// n elements of KV storage to f32; fills up to a whole vector with zeros when `pad`.
-template <class S>
-void decode_kv(KvEncoding encoding, const std::byte* src, std::size_t n, float* dst, bool pad) {
-  std::size_t i = 0;
-  if (encoding == KvEncoding::kF16) {
-    for (; i + S::kWidth <= n; i += S::kWidth) S::store(dst + i, S::load_f16(src + 2 * i));
-  } else {
-    for (; i + S::kWidth <= n; i += S::kWidth) S::store(dst + i, S::load(src + 4 * i));
-  }
-  if (i == n) return;
-  const std::size_t rest = n - i;
-  const typename S::Vec last = encoding == KvEncoding::kF16 ? S::load_f16_n(src + 2 * i, rest)
-                                                            : S::load_n(src + 4 * i, rest);
-  if (pad)
-    S::store(dst + i, last);
-  else
-    S::store_n(dst + i, last, rest);
+/// Positions [begin, end).
+struct PositionRun {
+  std::size_t begin = 0;
+  std::size_t end = 0;
+};
+
+[[maybe_unused]] static constexpr PositionRun clip(PositionRun run, PositionRun to) {
+  const std::size_t begin = run.begin > to.begin ? run.begin : to.begin;
+  const std::size_t end = run.end < to.end ? run.end : to.end;
+  return begin < end ? PositionRun{begin, end} : PositionRun{};
 }
 
-/// Decodes K and V of positions [begin, end), which lie in one tile, for one KV head.
-template <class S>
-void gather_tile(const KvLayer& layer, const std::int32_t* blocks, std::size_t kv_head,
-                 std::size_t begin, std::size_t end, const AttentionWorkspace<S>& space) {
-  const std::size_t k_bytes = kv_element_bytes(layer.k_encoding);
-  const std::size_t v_bytes = kv_element_bytes(layer.v_encoding);
-  const std::size_t v_stride = padded_head_dim(layer.head_dim);
-  for (std::size_t position = begin; position < end;) {
-    const std::size_t offset = position % layer.block_size;
-    const std::size_t in_block = layer.block_size - offset;
-    const std::size_t n = end - position < in_block ? end - position : in_block;
-    const auto block = static_cast<std::size_t>(blocks[position / layer.block_size]);
-    const std::size_t head_start =
-        (block * layer.num_kv_heads + kv_head) * layer.head_dim * layer.block_size;
-    const std::size_t in_tile = position - begin;
+/// What is seen from the positions first .. last together; `kept` lies before `recent`.
+struct SeenPositions {
+  PositionRun runs[2];  ///< kept, recent
+};
 
-    const std::byte* k = layer.k + (head_start + offset) * k_bytes;
-    for (std::size_t d = 0; d < layer.head_dim; ++d)
-      decode_kv<S>(layer.k_encoding, k + d * layer.block_size * k_bytes, n,
-                   space.k + d * kAttentionTile + in_tile, false);
-    const std::byte* v = layer.v + (head_start + offset * layer.head_dim) * v_bytes;
-    for (std::size_t i = 0; i < n; ++i)
-      decode_kv<S>(layer.v_encoding, v + i * layer.head_dim * v_bytes, layer.head_dim,
-                   space.v + (in_tile + i) * v_stride, true);
-    position += n;
-  }
+[[maybe_unused]] static constexpr SeenPositions seen_from(const AttentionOperands& a,
+                                                          std::size_t first, std::size_t last) {
+  PositionRun recent{a.window == 0 || first < a.window ? 0 : first + 1 - a.window, last + 1};
+  const PositionRun kept = clip({0, a.keep_first}, {0, last + 1});
+  if (kept.end < recent.begin) return {{kept, recent}};
+  recent.begin = 0;
+  return {{{}, recent}};
 }
 
-/// weights[q][p] = scale * (query q . key p) for all positions of the tile; columns behind the
-/// last position hold leftovers.
+/// cap * tanh(x / cap); tanh y = 1 - 2 / (e^2y + 1).
+template <class S>
+typename S::Vec soft_cap(typename S::Vec x, typename S::Vec cap) {
+  const auto one = S::set1(1.0F);
+  const auto two = S::set1(2.0F);
+  const auto e = exp<S>(S::mul(two, S::div(x, cap)));
+  return S::mul(cap, S::sub(one, S::div(two, S::add(e, one))));
+}
+
+/// weights[q][p] = scale * (query q . key p), capped when `softcap` is not 0, for all positions
+/// of the tile; columns of positions that were not read hold leftovers.
 template <class S, std::size_t Q>
-void tile_scores(const float* const* q, std::size_t head_dim, float scale,
+void tile_scores(const float* const* q, std::size_t head_dim, const AttentionOperands& a,
                  const AttentionWorkspace<S>& space) {
   using Vec = typename S::Vec;
   constexpr std::size_t kVectors = S::score_vectors(Q);
-  const Vec scale_all = S::set1(scale);
+  const Vec scale_all = S::set1(a.scale);
+  const Vec cap = S::set1(a.softcap);
   for (std::size_t p = 0; p < kAttentionTile; p += kVectors * S::kWidth) {
     Vec acc[Q][kVectors];
     for (std::size_t i = 0; i < Q; ++i)
@@ -121,20 +107,22 @@ void tile_scores(const float* const* q, std::size_t head_dim, float scale,
       }
     }
     for (std::size_t i = 0; i < Q; ++i)
-      for (std::size_t j = 0; j < kVectors; ++j)
-        S::store(space.weights + i * kAttentionTile + p + j * S::kWidth,
-                 S::mul(acc[i][j], scale_all));
+      for (std::size_t j = 0; j < kVectors; ++j) {
+        Vec score = S::mul(acc[i][j], scale_all);
+        if (a.softcap != 0.0F) score = soft_cap<S>(score, cap);
+        S::store(space.weights + i * kAttentionTile + p + j * S::kWidth, score);
+      }
   }
 }
 
-/// Turns one row of scores into exponentials relative to the new running maximum. Returns the
+/// Turns a run of `count` scores into exponentials relative to the new running maximum. Returns the
 /// factor that brings what was accumulated before to the new maximum.
 template <class S>
 float tile_softmax(float* weights, std::size_t count, float& maximum, float& sum) {
   using Vec = typename S::Vec;
   const Vec lowest = S::set1(-HUGE_VALF);
   Vec largest = lowest;
-  std::size_t whole = count / S::kWidth * S::kWidth;
+  const std::size_t whole = count / S::kWidth * S::kWidth;
   for (std::size_t p = 0; p < whole; p += S::kWidth)
     largest = S::max(S::load(weights + p), largest);
   float new_maximum = S::reduce_max(largest);
@@ -144,14 +132,15 @@ float tile_softmax(float* weights, std::size_t count, float& maximum, float& sum
 
   const Vec shift = S::set1(new_maximum);
   Vec total = S::zero();
-  for (std::size_t p = 0; p < count; p += S::kWidth) {
-    Vec e = exp<S>(S::sub(S::load(weights + p), shift));
-    if (count - p < S::kWidth) {  // lanes behind the last position count for nothing
-      S::store(weights + p, e);
-      e = S::load_n(weights + p, count - p);
-    }
+  for (std::size_t p = 0; p < whole; p += S::kWidth) {
+    const Vec e = exp<S>(S::sub(S::load(weights + p), shift));
     S::store(weights + p, e);
     total = S::add(total, e);
+  }
+  if (whole < count) {  // lanes behind the last position count for nothing
+    const std::size_t rest = count - whole;
+    S::store_n(weights + whole, exp<S>(S::sub(S::load_n(weights + whole, rest), shift)), rest);
+    total = S::add(total, S::load_n(weights + whole, rest));
   }
   float correction[S::kWidth];
   S::store(correction, exp<S>(S::set1(maximum - new_maximum)));
@@ -160,10 +149,10 @@ float tile_softmax(float* weights, std::size_t count, float& maximum, float& sum
   return correction[0];
 }
 
-/// out[q] = out[q] * correction[q] + sum over the first `count` positions of weight x V, for D
-/// vectors of head elements from `d`; the last vector stores `rest` elements.
+/// out[q] = out[q] * correction[q] + sum over the run's positions (counted within the tile) of
+/// weight x V, for D vectors of head elements from `d`; the last vector stores `rest` elements.
 template <class S, std::size_t Q, std::size_t D>
-void tile_values(float* const* out, const float* correction, std::size_t count, std::size_t d,
+void tile_values(float* const* out, const float* correction, PositionRun run, std::size_t d,
                  std::size_t rest, std::size_t v_stride, const AttentionWorkspace<S>& space) {
   using Vec = typename S::Vec;
   Vec acc[Q][D];
@@ -175,7 +164,7 @@ void tile_values(float* const* out, const float* correction, std::size_t count, 
       acc[i][j] = S::mul(before, factor);
     }
   }
-  for (std::size_t p = 0; p < count; ++p) {
+  for (std::size_t p = run.begin; p < run.end; ++p) {
     Vec value[D];
 #pragma GCC unroll 4
     for (std::size_t j = 0; j < D; ++j)
@@ -198,24 +187,25 @@ void tile_values(float* const* out, const float* correction, std::size_t count, 
   }
 }
 
-/// Q queries that see the same `count` positions of the tile.
+/// Q queries that see the same run of the tile (counted within it).
 template <class S, std::size_t Q>
-void attend_tile(const float* const* q, float* const* out, std::size_t first_query,
-                 std::size_t count, const KvLayer& layer, float scale,
+void attend_tile(const float* const* q, float* const* out, std::size_t first_query, PositionRun run,
+                 std::size_t head_dim, const AttentionOperands& a,
                  const AttentionWorkspace<S>& space) {
-  tile_scores<S, Q>(q, layer.head_dim, scale, space);
+  tile_scores<S, Q>(q, head_dim, a, space);
   float correction[Q];
   for (std::size_t i = 0; i < Q; ++i)
-    correction[i] = tile_softmax<S>(space.weights + i * kAttentionTile, count,
-                                    space.maximum[first_query + i], space.sum[first_query + i]);
-  const std::size_t v_stride = padded_head_dim(layer.head_dim);
+    correction[i] =
+        tile_softmax<S>(space.weights + i * kAttentionTile + run.begin, run.end - run.begin,
+                        space.maximum[first_query + i], space.sum[first_query + i]);
+  const std::size_t v_stride = padded_head_dim(head_dim);
   constexpr std::size_t kSpan = S::kValueVectors * S::kWidth;
   std::size_t d = 0;
-  for (; d + kSpan <= layer.head_dim; d += kSpan)
-    tile_values<S, Q, S::kValueVectors>(out, correction, count, d, S::kWidth, v_stride, space);
-  for (; d < layer.head_dim; d += S::kWidth) {
-    const std::size_t left = layer.head_dim - d;
-    tile_values<S, Q, 1>(out, correction, count, d, left < S::kWidth ? left : S::kWidth, v_stride,
+  for (; d + kSpan <= head_dim; d += kSpan)
+    tile_values<S, Q, S::kValueVectors>(out, correction, run, d, S::kWidth, v_stride, space);
+  for (; d < head_dim; d += S::kWidth) {
+    const std::size_t left = head_dim - d;
+    tile_values<S, Q, 1>(out, correction, run, d, left < S::kWidth ? left : S::kWidth, v_stride,
                          space);
   }
 }
@@ -223,12 +213,59 @@ void attend_tile(const float* const* q, float* const* out, std::size_t first_que
 /// attend_tile with a run-time number of queries, at most N.
 template <class S, std::size_t N>
 void attend_queries(std::size_t queries, const float* const* q, float* const* out,
-                    std::size_t first_query, std::size_t count, const KvLayer& layer, float scale,
-                    const AttentionWorkspace<S>& space) {
+                    std::size_t first_query, PositionRun run, std::size_t head_dim,
+                    const AttentionOperands& a, const AttentionWorkspace<S>& space) {
   if (queries == N) {
-    attend_tile<S, N>(q, out, first_query, count, layer, scale, space);
+    attend_tile<S, N>(q, out, first_query, run, head_dim, a, space);
   } else if constexpr (N > 1) {
-    attend_queries<S, N - 1>(queries, q, out, first_query, count, layer, scale, space);
+    attend_queries<S, N - 1>(queries, q, out, first_query, run, head_dim, a, space);
+  }
+}
+
+/// The query rows of one attention call. Query i: row row_begin + i / group, head
+/// kv_head * group + i % group.
+struct QueryRows {
+  std::size_t row_begin = 0;
+  std::size_t count = 0;
+  std::size_t group = 0;       ///< query heads that share the KV head
+  std::size_t first_head = 0;  ///< of the group
+
+  std::size_t element(std::size_t i, const AttentionOperands& a, std::size_t head_dim) const {
+    return (row_begin + i / group) * a.stride + (first_head + i % group) * head_dim;
+  }
+  std::size_t position(std::size_t i, const AttentionOperands& a) const {
+    return a.first_position + row_begin + i / group;
+  }
+};
+
+/// All queries on one tile whose K and V have been read; `which` of their runs.
+template <class S>
+void attend_run(const QueryRows& rows, std::size_t which, PositionRun tile, std::size_t head_dim,
+                const AttentionOperands& a, const AttentionWorkspace<S>& space) {
+  const auto run_of = [&](std::size_t i) {
+    const std::size_t position = rows.position(i, a);
+    return clip(seen_from(a, position, position).runs[which], tile);
+  };
+  std::size_t i = 0;
+  while (i < rows.count) {
+    const PositionRun run = run_of(i);
+    if (run.end == 0) {
+      ++i;
+      continue;
+    }
+    const float* q[S::kTileQueries];
+    float* out[S::kTileQueries];
+    std::size_t together = 0;
+    while (together < S::kTileQueries && i + together < rows.count) {
+      const PositionRun other = run_of(i + together);
+      if (other.begin != run.begin || other.end != run.end) break;
+      q[together] = a.q + rows.element(i + together, a, head_dim);
+      out[together] = a.out + rows.element(i + together, a, head_dim);
+      ++together;
+    }
+    attend_queries<S, S::kTileQueries>(
+        together, q, out, i, {run.begin - tile.begin, run.end - tile.begin}, head_dim, a, space);
+    i += together;
   }
 }
 
@@ -236,81 +273,32 @@ template <class S>
 void attention(const KvLayer& layer, const AttentionOperands& a, std::size_t kv_head,
                std::size_t row_begin, std::size_t row_end, float* workspace) {
   const std::size_t group = a.num_heads / layer.num_kv_heads;
-  const std::size_t num_queries = (row_end - row_begin) * group;
-  const AttentionWorkspace<S> space(workspace, layer.head_dim, num_queries);
-  // Query i of the call: row row_begin + i / group, head kv_head * group + i % group.
-  const auto element = [&](std::size_t i) {
-    return (row_begin + i / group) * a.stride + (kv_head * group + i % group) * layer.head_dim;
-  };
-  for (std::size_t i = 0; i < num_queries; ++i) {
-    space.maximum[i] = -HUGE_VALF;
-    space.sum[i] = 0.0F;
-    std::memset(a.out + element(i), 0, layer.head_dim * sizeof(float));
+  const QueryRows rows{row_begin, (row_end - row_begin) * group, group, kv_head * group};
+  const AttentionWorkspace<S> space(workspace, layer.head_dim, rows.count);
+  for (std::size_t i = 0; i < rows.count; ++i) {
+    // A sink is where the softmax starts: its exponential counts, and it has no value.
+    space.maximum[i] = a.sinks == nullptr ? -HUGE_VALF : a.sinks[rows.first_head + i % group];
+    space.sum[i] = a.sinks == nullptr ? 0.0F : 1.0F;
+    std::memset(a.out + rows.element(i, a, layer.head_dim), 0, layer.head_dim * sizeof(float));
   }
-
-  const std::size_t positions = a.first_position + row_end;  // seen by the last row
-  for (std::size_t tile = 0; tile < positions; tile += kAttentionTile) {
-    const std::size_t tile_end =
-        tile + kAttentionTile < positions ? tile + kAttentionTile : positions;
-    gather_tile<S>(layer, a.blocks, kv_head, tile, tile_end, space);
-    // Positions of this tile that query i sees; rows before the tile see none.
-    const auto visible = [&](std::size_t i) {
-      const std::size_t end = a.first_position + row_begin + i / group + 1;
-      return end <= tile ? 0 : (end - tile < kAttentionTile ? end - tile : kAttentionTile);
-    };
-    std::size_t i = 0;
-    while (i < num_queries && visible(i) == 0) ++i;
-    while (i < num_queries) {
-      const std::size_t count = visible(i);
-      const float* q[S::kTileQueries];
-      float* out[S::kTileQueries];
-      std::size_t together = 0;
-      while (together < S::kTileQueries && i + together < num_queries &&
-             visible(i + together) == count) {
-        q[together] = a.q + element(i + together);
-        out[together] = a.out + element(i + together);
-        ++together;
-      }
-      attend_queries<S, S::kTileQueries>(together, q, out, i, count, layer, a.scale, space);
-      i += together;
+  const std::size_t positions = a.first_position + row_end;  // up to the last row's
+  const SeenPositions seen = seen_from(a, a.first_position + row_begin, positions - 1);
+  for (std::size_t begin = 0; begin < positions; begin += kAttentionTile) {
+    const PositionRun tile{begin, begin + kAttentionTile};
+    bool read = false;
+    for (const PositionRun& whole : seen.runs) {
+      const PositionRun run = clip(whole, tile);
+      if (run.end == 0) continue;
+      gather_tile<S>(layer, a.blocks, kv_head, begin, run.begin, run.end, space.k, space.v);
+      read = true;
     }
+    if (!read) continue;
+    for (const std::size_t which : {0U, 1U})
+      attend_run<S>(rows, which, tile, layer.head_dim, a, space);
   }
-  for (std::size_t i = 0; i < num_queries; ++i) {
-    float* out = a.out + element(i);
+  for (std::size_t i = 0; i < rows.count; ++i) {
+    float* out = a.out + rows.element(i, a, layer.head_dim);
     for (std::size_t d = 0; d < layer.head_dim; ++d) out[d] /= space.sum[i];
-  }
-}
-
-template <class S>
-void write_kv(const KvLayer& layer, std::size_t block, std::size_t offset, const float* k,
-              const float* v) {
-  const std::size_t k_bytes = kv_element_bytes(layer.k_encoding);
-  const std::size_t v_bytes = kv_element_bytes(layer.v_encoding);
-  const std::size_t head_elements = layer.head_dim * layer.block_size;
-  const auto store = [](KvEncoding encoding, std::byte* at, const float* x, std::size_t n) {
-    if (encoding == KvEncoding::kF16)
-      S::store_f16_n(at, S::load_n(x, n), n);
-    else
-      std::memcpy(at, x, n * sizeof(float));
-  };
-  for (std::size_t h = 0; h < layer.num_kv_heads; ++h) {
-    const std::size_t head_start = (block * layer.num_kv_heads + h) * head_elements;
-    const float* k_head = k + h * layer.head_dim;
-    for (std::size_t d = 0; d < layer.head_dim; d += S::kWidth) {
-      // Rounded a vector at a time, then scattered into the transposed block.
-      const std::size_t n = layer.head_dim - d < S::kWidth ? layer.head_dim - d : S::kWidth;
-      alignas(64) std::byte rounded[S::kWidth * sizeof(float)];
-      store(layer.k_encoding, rounded, k_head + d, n);
-      for (std::size_t i = 0; i < n; ++i)
-        std::memcpy(layer.k + (head_start + (d + i) * layer.block_size + offset) * k_bytes,
-                    rounded + i * k_bytes, k_bytes);
-    }
-    const float* v_head = v + h * layer.head_dim;
-    std::byte* v_out = layer.v + (head_start + offset * layer.head_dim) * v_bytes;
-    for (std::size_t d = 0; d < layer.head_dim; d += S::kWidth) {
-      const std::size_t n = layer.head_dim - d < S::kWidth ? layer.head_dim - d : S::kWidth;
-      store(layer.v_encoding, v_out + d * v_bytes, v_head + d, n);
-    }
   }
 }
 

@@ -63,8 +63,11 @@ struct KvLayer {
   std::size_t block_size = 0;
 };
 
-/// Query rows of one sequence. Row i stands at position first_position + i and sees the positions
-/// 0 .. first_position + i, found through the block table.
+/// Query rows of one sequence. Row i stands at position p = first_position + i and sees, of the
+/// positions 0 .. p, those of the last `window` and those below `keep_first`. They are found
+/// through the block table; entries of blocks that no row of a call sees are not looked at.
+///
+/// Worked example: window 4, keep_first 1. Position 9 sees 0, 6, 7, 8, 9.
 struct AttentionOperands {
   const float* q = nullptr;  ///< [rows x num_heads * head_dim], rotated
   float* out = nullptr;      ///< same shape
@@ -73,6 +76,10 @@ struct AttentionOperands {
   float scale = 1.0F;  ///< of q . k, usually 1 / sqrt(head_dim)
   std::size_t first_position = 0;
   const std::int32_t* blocks = nullptr;
+  std::size_t window = 0;        ///< the row's own position included; 0: all
+  std::size_t keep_first = 0;    ///< positions below it are always seen
+  float softcap = 0.0F;          ///< scores become softcap * tanh(score / softcap); 0: unchanged
+  const float* sinks = nullptr;  ///< [num_heads]: one more logit of each softmax, without value
 };
 
 /// Positions that attention takes at a time, counted from position 0.
@@ -107,7 +114,7 @@ struct KernelTable {
 
   /// Softmax attention of query rows [row_begin, row_end), at most kAttentionRows, for the query
   /// heads that share `kv_head`. Accumulates over tiles of positions in ascending order with a
-  /// running maximum (Milakov and Gimelshein 2018).
+  /// running maximum (Milakov and Gimelshein 2018); a sink is where they start.
   void (*attention)(const KvLayer& layer, const AttentionOperands& operands, std::size_t kv_head,
                     std::size_t row_begin, std::size_t row_end, float* workspace) = nullptr;
 };

@@ -8,6 +8,7 @@
 #include "kernels/cpu/attention_impl.hpp"
 #include "kernels/cpu/elementwise_impl.hpp"
 #include "kernels/cpu/kernels.hpp"
+#include "kernels/cpu/kv_storage_impl.hpp"
 #include "kernels/cpu/matmul_impl.hpp"
 
 namespace sluice::kernels {

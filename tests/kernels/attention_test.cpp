@@ -2,107 +2,13 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
-#include <span>
 
-#include "tests/kernels/kernel_test_support.hpp"
+#include "tests/kernels/attention_sequence.hpp"
 
 using namespace sluice::kernels;
 using namespace sluice::kernels::test;
 
 namespace {
-
-struct Shape {
-  std::size_t heads, kv_heads, head_dim;
-};
-
-/// Keys, values and queries of one sequence, and a KV layer that holds it somewhere.
-class Sequence {
- public:
-  Sequence(const KernelTable& table, Shape shape, std::size_t positions, std::size_t block_size,
-           KvEncoding encoding, std::uint32_t seed, std::uint32_t block_seed)
-      : table_(table), shape_(shape), positions_(positions) {
-    std::mt19937 random(seed);
-    q = random_floats(positions * shape.heads * shape.head_dim, random);
-    k = random_floats(positions * kv_dim(), random);
-    v = random_floats(positions * kv_dim(), random);
-    const std::size_t num_blocks = (positions + block_size - 1) / block_size + 3;
-    for (std::size_t i = 0; i < num_blocks; ++i) blocks_.push_back(static_cast<std::int32_t>(i));
-    std::mt19937 block_random(block_seed);
-    std::shuffle(blocks_.begin(), blocks_.end(), block_random);
-    const std::size_t bytes = num_blocks * block_size * kv_dim() * kv_element_bytes(encoding);
-    // Never written positions hold NaN (all bits set), which must not be seen.
-    k_bytes_.assign(bytes, std::byte{0xFF});
-    v_bytes_.assign(bytes, std::byte{0xFF});
-    layer_ = {k_bytes_.data(), v_bytes_.data(), encoding,  encoding,
-              shape.kv_heads,  shape.head_dim,  block_size};
-    for (std::size_t p = 0; p < positions; ++p)
-      write(p, std::span(k).subspan(p * kv_dim(), kv_dim()),
-            std::span(v).subspan(p * kv_dim(), kv_dim()));
-  }
-
-  void write(std::size_t position, std::span<const float> key, std::span<const float> value) {
-    table_.write_kv(layer_, static_cast<std::size_t>(blocks_[position / layer_.block_size]),
-                    position % layer_.block_size, key.data(), value.data());
-  }
-
-  std::size_t kv_dim() const { return shape_.kv_heads * shape_.head_dim; }
-  std::size_t q_dim() const { return shape_.heads * shape_.head_dim; }
-
-  /// Output rows of positions [first, end), computed in calls of at most `rows` rows.
-  std::vector<float> attend(std::size_t first, std::size_t end, std::size_t rows) const {
-    std::vector<float> out((end - first) * q_dim(), -1.0F);
-    std::vector<float> space(
-        attention_workspace_floats(shape_.heads, shape_.kv_heads, shape_.head_dim));
-    AttentionOperands a;
-    a.q = q.data() + first * q_dim();
-    a.out = out.data();
-    a.stride = q_dim();
-    a.num_heads = shape_.heads;
-    a.scale = 1.0F / std::sqrt(static_cast<float>(shape_.head_dim));
-    a.first_position = first;
-    a.blocks = blocks_.data();
-    for (std::size_t h = 0; h < shape_.kv_heads; ++h)
-      for (std::size_t row = 0; row < end - first; row += rows)
-        table_.attention(layer_, a, h, row, std::min(row + rows, end - first), space.data());
-    return out;
-  }
-
-  /// The definition, in double.
-  std::vector<double> expected() const {
-    std::vector<double> out(positions_ * q_dim());
-    const std::size_t group = shape_.heads / shape_.kv_heads;
-    const double scale = 1.0 / std::sqrt(static_cast<double>(shape_.head_dim));
-    for (std::size_t p = 0; p < positions_; ++p)
-      for (std::size_t h = 0; h < shape_.heads; ++h) {
-        std::vector<double> weights(p + 1);
-        double sum = 0;
-        for (std::size_t t = 0; t <= p; ++t) {
-          double score = 0;
-          for (std::size_t d = 0; d < shape_.head_dim; ++d)
-            score += static_cast<double>(q[p * q_dim() + h * shape_.head_dim + d]) *
-                     static_cast<double>(k[t * kv_dim() + h / group * shape_.head_dim + d]);
-          weights[t] = std::exp(score * scale);
-          sum += weights[t];
-        }
-        for (std::size_t t = 0; t <= p; ++t)
-          for (std::size_t d = 0; d < shape_.head_dim; ++d)
-            out[p * q_dim() + h * shape_.head_dim + d] +=
-                weights[t] / sum *
-                static_cast<double>(v[t * kv_dim() + h / group * shape_.head_dim + d]);
-      }
-    return out;
-  }
-
-  std::vector<float> q, k, v;
-
- private:
-  const KernelTable& table_;
-  Shape shape_;
-  std::size_t positions_;
-  std::vector<std::int32_t> blocks_;
-  std::vector<std::byte> k_bytes_, v_bytes_;
-  KvLayer layer_;
-};
 
 const Shape kShapes[] = {{8, 4, 8}, {3, 1, 20}, {14, 2, 64}, {2, 2, 33}, {20, 2, 16}};
 

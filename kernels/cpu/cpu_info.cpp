@@ -44,6 +44,8 @@ std::string_view isa_key(Isa isa) {
       return "avx2";
     case Isa::kAvx512:
       return "avx512";
+    case Isa::kAvx512Vnni:
+      return "avx512vnni";
   }
   return "scalar";
 }
@@ -56,12 +58,14 @@ std::string_view isa_name(Isa isa) {
       return "AVX2";
     case Isa::kAvx512:
       return "AVX-512";
+    case Isa::kAvx512Vnni:
+      return "AVX-512 VNNI";
   }
   return "scalar";
 }
 
 std::optional<Isa> isa_from_key(std::string_view key) {
-  for (const Isa isa : {Isa::kScalar, Isa::kAvx2, Isa::kAvx512})
+  for (const Isa isa : {Isa::kScalar, Isa::kAvx2, Isa::kAvx512, Isa::kAvx512Vnni})
     if (key == isa_key(isa)) return isa;
   return std::nullopt;
 }
@@ -79,6 +83,8 @@ bool isa_supported(Isa isa) {
       return isa_supported(Isa::kAvx2) && __builtin_cpu_supports("avx512f") != 0 &&
              __builtin_cpu_supports("avx512bw") != 0 && __builtin_cpu_supports("avx512dq") != 0 &&
              __builtin_cpu_supports("avx512vl") != 0;
+    case Isa::kAvx512Vnni:
+      return isa_supported(Isa::kAvx512) && __builtin_cpu_supports("avx512vnni") != 0;
   }
   return false;
 #else
@@ -87,7 +93,7 @@ bool isa_supported(Isa isa) {
 }
 
 Isa best_isa() {
-  for (const Isa isa : {Isa::kAvx512, Isa::kAvx2})
+  for (const Isa isa : {Isa::kAvx512Vnni, Isa::kAvx512, Isa::kAvx2})
     if (isa_supported(isa)) return isa;
   return Isa::kScalar;
 }

@@ -7,11 +7,11 @@
 namespace sluice::kernels {
 
 /// Instruction sets for which there are kernels, from the least to the most capable.
-enum class Isa { kScalar, kAvx2, kAvx512 };
+enum class Isa { kScalar, kAvx2, kAvx512, kAvx512Vnni };
 
-/// "scalar", "avx2", "avx512": as users write it.
+/// "scalar", "avx2", "avx512", "avx512vnni": as users write it.
 std::string_view isa_key(Isa isa);
-/// "scalar", "AVX2", "AVX-512": for people.
+/// "scalar", "AVX2", "AVX-512", "AVX-512 VNNI": for people.
 std::string_view isa_name(Isa isa);
 std::optional<Isa> isa_from_key(std::string_view key);
 

@@ -3,13 +3,17 @@
 #pragma once
 
 #include "kernels/cpu/kernels.hpp"
+#include "kernels/cpu/packed_matrix.hpp"
 
 namespace sluice::kernels {
 
 extern const KernelTable kScalarTable;
+extern const PackedKernels kScalarPacked;
 #if defined(__x86_64__)
 extern const KernelTable kAvx2Table;
+extern const PackedKernels kAvx2Packed;
 extern const KernelTable kAvx512Table;
+extern const PackedKernels kVnniPacked;
 #endif
 
 }  // namespace sluice::kernels

@@ -3,6 +3,7 @@
 #include "kernels/cpu/attention_impl.hpp"
 #include "kernels/cpu/isa_tables.hpp"
 #include "kernels/cpu/matmul_impl.hpp"
+#include "kernels/cpu/packed_matmul_impl.hpp"
 
 namespace sluice::kernels {
 
@@ -19,14 +20,35 @@ std::size_t attention_workspace_floats(std::size_t num_heads, std::size_t num_kv
   return workspace_floats(head_dim, kAttentionRows * (num_heads / num_kv_heads));
 }
 
+std::size_t packed_workspace_bytes(std::size_t cols) {
+  const std::size_t group = cols / kBlockCols * kDecodedBlockBytesMax;
+  return group < kPackedChunkBytes ? kPackedChunkBytes : group;
+}
+
+namespace {
+
+KernelTable with_packed(Isa isa, const KernelTable& table, const PackedKernels& packed) {
+  KernelTable result = table;
+  result.isa = isa;
+  result.packed = packed;
+  return result;
+}
+
+}  // namespace
+
 const KernelTable& kernel_table(Isa isa) {
 #if defined(__x86_64__)
-  if (isa == Isa::kAvx512) return kAvx512Table;
-  if (isa == Isa::kAvx2) return kAvx2Table;
+  static const KernelTable avx2 = with_packed(Isa::kAvx2, kAvx2Table, kAvx2Packed);
+  static const KernelTable avx512 = with_packed(Isa::kAvx512, kAvx512Table, kAvx2Packed);
+  static const KernelTable vnni = with_packed(Isa::kAvx512Vnni, kAvx512Table, kVnniPacked);
+  if (isa == Isa::kAvx512Vnni) return vnni;
+  if (isa == Isa::kAvx512) return avx512;
+  if (isa == Isa::kAvx2) return avx2;
 #else
   (void)isa;
 #endif
-  return kScalarTable;
+  static const KernelTable scalar = with_packed(Isa::kScalar, kScalarTable, kScalarPacked);
+  return scalar;
 }
 
 }  // namespace sluice::kernels

@@ -16,6 +16,7 @@
 #include <cstdint>
 
 #include "kernels/cpu/cpu_info.hpp"
+#include "kernels/cpu/packed_matrix.hpp"
 
 namespace sluice::kernels {
 
@@ -31,6 +32,8 @@ struct WeightMatrix {
   WeightEncoding encoding = WeightEncoding::kF32;
   /// Decodes n elements; used when the encoding is kOther.
   void (*dequantize)(const std::byte* src, float* dst, std::size_t n) = nullptr;
+  PackedFormat packable = PackedFormat::kNone;  ///< how it could be packed
+  const std::byte* packed = nullptr;            ///< the packed copy, which products then use
 };
 
 /// Where a matmul reads x [rows x w.cols] and writes y [rows x w.rows].
@@ -117,6 +120,8 @@ struct KernelTable {
   /// running maximum (Milakov and Gimelshein 2018); a sink is where they start.
   void (*attention)(const KvLayer& layer, const AttentionOperands& operands, std::size_t kv_head,
                     std::size_t row_begin, std::size_t row_end, float* workspace) = nullptr;
+
+  PackedKernels packed = {};  ///< of the best set that `isa` includes
 };
 
 /// The kernels of one instruction set, which must be supported (isa_supported).

@@ -13,7 +13,7 @@ namespace sluice::kernels::test {
 
 inline std::vector<const KernelTable*> tables() {
   std::vector<const KernelTable*> found;
-  for (const Isa isa : {Isa::kScalar, Isa::kAvx2, Isa::kAvx512})
+  for (const Isa isa : {Isa::kScalar, Isa::kAvx2, Isa::kAvx512, Isa::kAvx512Vnni})
     if (isa_supported(isa)) found.push_back(&kernel_table(isa));
   return found;
 }

@@ -1,0 +1,190 @@
+// From the blocks of a weight file to packed groups. Runs once, at load.
+#include <array>
+#include <cstring>
+
+#include "kernels/cpu/block_bytes.hpp"
+#include "kernels/cpu/packed_matrix.hpp"
+
+namespace sluice::kernels {
+namespace {
+
+constexpr std::size_t kVectorBytes = 64;
+constexpr std::size_t kVectors = kBlockCols / 4;
+
+/// The place of one block of 16 rows in the packed matrix, and of one row in it.
+struct Place {
+  std::byte* header = nullptr;
+  std::byte* quants = nullptr;
+  std::size_t row = 0;        ///< 0 .. 15
+  std::size_t in_header = 0;  ///< which of the blocks that share the header
+
+  void put_half(std::size_t offset, const std::byte* half) const {
+    std::memcpy(header + offset + 2 * row, half, 2);
+  }
+  void put_byte(std::size_t offset, int value) const {
+    header[offset + row] = static_cast<std::byte>(value);
+  }
+  /// Where in a vector the number of column c of a block lies.
+  std::size_t lane(std::size_t c) const { return 4 * row + c % 4; }
+};
+
+/// Numbers of up to 8 bits, one a byte.
+void put_bytes(const Place& place, const std::array<int, kBlockCols>& q) {
+  for (std::size_t c = 0; c < kBlockCols; ++c)
+    place.quants[c / 4 * kVectorBytes + place.lane(c)] = static_cast<std::byte>(q[c]);
+}
+
+/// The low four bits: vector v holds columns 4v.. in its low and 16 + 4v.. in its high nibbles.
+void put_nibbles(const Place& place, const std::array<int, kBlockCols>& q) {
+  for (std::size_t c = 0; c < kBlockCols / 2; ++c) {
+    const int pair = (q[c] & 15) | (q[c + kBlockCols / 2] & 15) << 4;
+    place.quants[c / 4 * kVectorBytes + place.lane(c)] = static_cast<std::byte>(pair);
+  }
+}
+
+/// Bit 4: eight bytes a vector, bit i of them for byte i of the vector.
+void put_fifth_bits(const Place& place, const std::array<int, kBlockCols>& q) {
+  std::byte* plane = place.quants + kVectors / 2 * kVectorBytes;
+  for (std::size_t c = 0; c < kBlockCols; ++c) {
+    const std::size_t lane = place.lane(c);
+    plane[c / 4 * 8 + lane / 8] |= static_cast<std::byte>((q[c] >> 4 & 1) << lane % 8);
+  }
+}
+
+/// Bits 4 and 5: two vectors; bits 2 i of the first belong to vector i, of the second to 4 + i.
+void put_upper_bits(const Place& place, const std::array<int, kBlockCols>& q) {
+  std::byte* plane = place.quants + kVectors / 2 * kVectorBytes;
+  for (std::size_t c = 0; c < kBlockCols; ++c) {
+    const std::size_t vector = c / 4;
+    plane[vector / 4 * kVectorBytes + place.lane(c)] |=
+        static_cast<std::byte>((q[c] >> 4 & 3) << 2 * (vector % 4));
+  }
+}
+
+// One row's block of each encoding. Layouts of the sources: dequantize.cpp and dequantize_k.cpp.
+
+void pack_q8_0(const std::byte* row, std::size_t block, const Place& place) {
+  const std::byte* src = row + block * 34;
+  place.put_half(0, src);
+  std::array<int, kBlockCols> q{};
+  for (std::size_t c = 0; c < kBlockCols; ++c) q[c] = signed_byte_at(src, 2 + c) + 128;
+  put_bytes(place, q);
+}
+
+std::array<int, kBlockCols> low_then_high(const std::byte* nibbles) {
+  std::array<int, kBlockCols> q{};
+  for (std::size_t c = 0; c < kBlockCols / 2; ++c) {
+    q[c] = byte_at(nibbles, c) & 15;
+    q[c + kBlockCols / 2] = byte_at(nibbles, c) >> 4;
+  }
+  return q;
+}
+
+/// Q4_0, Q4_1, Q5_0, Q5_1: `halves` f16 numbers, perhaps the fifth bits, then nibbles.
+template <std::size_t kHalves, bool kFive>
+void pack_small(const std::byte* row, std::size_t block, const Place& place) {
+  constexpr std::size_t kBitsAt = 2 * kHalves;
+  constexpr std::size_t kNibblesAt = kBitsAt + (kFive ? 4 : 0);
+  const std::byte* src = row + block * (kNibblesAt + kBlockCols / 2);
+  for (std::size_t i = 0; i < kHalves; ++i) place.put_half(2 * kGroupRows * i, src + 2 * i);
+  std::array<int, kBlockCols> q = low_then_high(src + kNibblesAt);
+  if constexpr (kFive) {
+    const std::uint32_t fifth = load_u32(src + kBitsAt);
+    for (std::size_t c = 0; c < kBlockCols; ++c) q[c] |= static_cast<int>(fifth >> c & 1U) << 4;
+    put_fifth_bits(place, q);
+  }
+  put_nibbles(place, q);
+}
+
+/// Q4_K and Q5_K: d, dmin, 12 bytes of 6-bit scales and minima, perhaps fifth bits, nibbles.
+template <bool kFive>
+void pack_super(const std::byte* row, std::size_t block, const Place& place) {
+  constexpr std::size_t kNibblesAt = kFive ? 48 : 16;
+  const std::byte* src = row + block / 8 * (kNibblesAt + 128);
+  const std::size_t g = block % 8;
+  place.put_half(0, src);
+  place.put_half(32, src + 2);
+  const std::byte* packed = src + 4;
+  int scale = byte_at(packed, g) & 63;
+  int min = byte_at(packed, g + 4) & 63;
+  if (g >= 4) {
+    const int low = byte_at(packed, g + 4);
+    scale = (low & 15) | byte_at(packed, g - 4) >> 6 << 4;
+    min = low >> 4 | byte_at(packed, g) >> 6 << 4;
+  }
+  place.put_byte(64 + 32 * g, scale);
+  place.put_byte(64 + 32 * g + 16, min);
+  std::array<int, kBlockCols> q{};
+  for (std::size_t c = 0; c < kBlockCols; ++c) {
+    q[c] = byte_at(src, kNibblesAt + 32 * (g / 2) + c) >> 4 * (g % 2) & 15;
+    if constexpr (kFive) q[c] |= (byte_at(src, 16 + c) >> g & 1) << 4;
+  }
+  put_nibbles(place, q);
+  if constexpr (kFive) put_fifth_bits(place, q);
+}
+
+void pack_q6_k(const std::byte* row, std::size_t block, const Place& place) {
+  const std::byte* src = row + block / 8 * 210;
+  const std::size_t run = block % 8;
+  place.put_half(0, src + 208);
+  for (std::size_t half = 0; half < 2; ++half)
+    place.put_byte(32 + 16 * (2 * run + half), byte_at(src, 192 + 2 * run + half));
+  const std::byte* low = src + 64 * (run / 4) + 32 * (run % 2);
+  const std::byte* high = src + 128 + 32 * (run / 4);
+  std::array<int, kBlockCols> q{};
+  for (std::size_t c = 0; c < kBlockCols; ++c)
+    q[c] = (byte_at(low, c) >> 4 * (run % 4 / 2) & 15) | (byte_at(high, c) >> 2 * (run % 4) & 3)
+                                                             << 4;
+  put_nibbles(place, q);
+  put_upper_bits(place, q);
+}
+
+using PackBlock = void (*)(const std::byte* row, std::size_t block, const Place& place);
+
+PackBlock pack_block(PackedFormat format) {
+  switch (format) {
+    case PackedFormat::kQ8_0:
+      return pack_q8_0;
+    case PackedFormat::kQ4_0:
+      return pack_small<1, false>;
+    case PackedFormat::kQ4_1:
+      return pack_small<2, false>;
+    case PackedFormat::kQ5_0:
+      return pack_small<1, true>;
+    case PackedFormat::kQ5_1:
+      return pack_small<2, true>;
+    case PackedFormat::kQ4_K:
+      return pack_super<false>;
+    case PackedFormat::kQ5_K:
+      return pack_super<true>;
+    case PackedFormat::kQ6_K:
+      return pack_q6_k;
+    case PackedFormat::kNone:
+      break;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+void pack_groups(PackedFormat format, const std::byte* src, std::size_t row_bytes, std::size_t rows,
+                 std::size_t cols, std::size_t begin, std::size_t end, std::byte* packed) {
+  const PackBlock pack = pack_block(format);
+  if (pack == nullptr) return;
+  const PackedShape shape = packed_shape(format);
+  const std::size_t header_bytes = packed_header_bytes(format, cols);
+  const std::size_t group_bytes = packed_group_bytes(format, cols);
+  for (std::size_t group = begin; group < end; ++group) {
+    std::byte* out = packed + group * group_bytes;
+    std::memset(out, 0, group_bytes);  // rows behind the last one stay zero
+    for (std::size_t row = 0; row < kGroupRows && group * kGroupRows + row < rows; ++row) {
+      const std::byte* from = src + (group * kGroupRows + row) * row_bytes;
+      for (std::size_t block = 0; block < cols / kBlockCols; ++block)
+        pack(from, block,
+             {out + block / shape.header_blocks * shape.header_bytes,
+              out + header_bytes + block * shape.quant_bytes, row, block % shape.header_blocks});
+    }
+  }
+}
+
+}  // namespace sluice::kernels

@@ -52,6 +52,9 @@ int run_checked(int argc, char** argv) {
   add_generate_command(program, action);
   add_plan_command(program, action);
   add_inspect_command(program, action);
+  add_tokenize_command(program, action);
+  add_detokenize_command(program, action);
+  add_render_command(program, action);
 
   try {
     program.parse(argc, argv);

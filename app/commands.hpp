@@ -15,5 +15,8 @@ void add_chat_command(CLI::App& program, Action& action);
 void add_generate_command(CLI::App& program, Action& action);
 void add_plan_command(CLI::App& program, Action& action);
 void add_inspect_command(CLI::App& program, Action& action);
+void add_tokenize_command(CLI::App& program, Action& action);
+void add_detokenize_command(CLI::App& program, Action& action);
+void add_render_command(CLI::App& program, Action& action);
 
 }  // namespace sluice::app

@@ -3,6 +3,7 @@
 #include "engine/chat/chatml_template.hpp"
 #include "engine/chat/jinja_chat_template.hpp"
 #include "engine/chat/plain_template.hpp"
+#include "engine/chat/template_text.hpp"
 
 namespace sluice {
 namespace {
@@ -19,8 +20,8 @@ bool has_chatml_marks(const Tokenizer& tokenizer) {
 
 std::shared_ptr<const ChatTemplate> make_chat_template(const ModelSource& source,
                                                        const Tokenizer& tokenizer) {
-  const std::string* own = source.get_string("tokenizer.chat_template");
-  if (own == nullptr) {
+  const std::optional<std::string> own = find_template_text(source);
+  if (!own) {
     if (has_chatml_marks(tokenizer)) {
       return std::make_shared<ChatmlTemplate>("from the marks in the model's vocabulary");
     }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/formats/model_source.hpp"
+#include "engine/tokenizer/byte_bpe_model.hpp"
 #include "engine/tokenizer/tokenizer.hpp"
 #include "engine/tokenizer/vocabulary.hpp"
 
@@ -17,17 +18,18 @@ namespace sluice {
 /// Everything that makes a byte-level BPE. Texts of tokens and merges are in the byte alphabet,
 /// as files have them.
 struct BpeRules {
-  std::vector<std::pair<std::string, std::string>> merges;  ///< left and right, by rank
+  ByteBpeRules model;
   std::vector<std::string_view> patterns;  ///< regular expressions that split text, in order
-  bool ignore_merges = false;              ///< a piece that is a token is taken whole
   bool normalize_nfc = false;
-  std::string splitting;  ///< name of the rules, for the description
+  std::string splitting{};  ///< name of the rules, for the description
+  std::string warning{};    ///< see Tokenizer::warning
 };
 
 std::shared_ptr<const Tokenizer> make_bpe_tokenizer(Vocabulary vocabulary, const BpeRules& rules);
 
 /// Reads tokens, merges and the pre-tokenizer's name from tokenizer.ggml.* keys. Throws Error:
 /// kCorrupt, kUnsupported (unknown pre-tokenizer, with the list of known ones).
-std::shared_ptr<const Tokenizer> make_bpe_tokenizer(const ModelSource& source);
+std::shared_ptr<const Tokenizer> make_bpe_tokenizer(const ModelSource& source,
+                                                    const TokenizerOptions& options);
 
 }  // namespace sluice

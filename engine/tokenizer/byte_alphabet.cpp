@@ -32,6 +32,15 @@ constexpr std::array<int, kFirstStandIn + kNumStandIns> make_table() {
 }
 constexpr auto kByteOf = make_table();
 
+constexpr std::array<unsigned, 256> invert_table() {
+  std::array<unsigned, 256> table{};
+  for (std::size_t c = 0; c < kByteOf.size(); ++c) {
+    if (kByteOf[c] != kNone) table[static_cast<std::size_t>(kByteOf[c])] = static_cast<unsigned>(c);
+  }
+  return table;
+}
+constexpr auto kStandInOf = invert_table();
+
 }  // namespace
 
 std::optional<std::string> bytes_from_alphabet(std::string_view text) {
@@ -51,6 +60,22 @@ std::optional<std::string> bytes_from_alphabet(std::string_view text) {
     i += length;
   }
   return bytes;
+}
+
+std::string alphabet_from_bytes(std::string_view bytes) {
+  std::string text;
+  text.reserve(bytes.size() + bytes.size() / 4);
+  for (const char c : bytes) {
+    const auto byte = static_cast<unsigned char>(c);
+    const unsigned code_point = kStandInOf[byte];
+    if (code_point < 0x80) {
+      text += c;
+    } else {
+      text += static_cast<char>(0xC0U | code_point >> 6);
+      text += static_cast<char>(0x80U | (code_point & 0x3FU));
+    }
+  }
+  return text;
 }
 
 }  // namespace sluice

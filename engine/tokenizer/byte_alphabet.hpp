@@ -14,4 +14,7 @@ namespace sluice {
 /// The bytes that `text` stands for; empty when it holds anything outside the alphabet.
 std::optional<std::string> bytes_from_alphabet(std::string_view text);
 
+/// The stand-ins of any bytes.
+std::string alphabet_from_bytes(std::string_view bytes);
+
 }  // namespace sluice

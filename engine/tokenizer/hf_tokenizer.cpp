@@ -5,207 +5,192 @@
 #include <algorithm>
 #include <utility>
 
-#include "engine/formats/quote_text.hpp"
-#include "engine/tokenizer/bpe_tokenizer.hpp"
-#include "engine/tokenizer/code_point_bpe_tokenizer.hpp"
-#include "engine/tokenizer/hf_json.hpp"
-#include "engine/tokenizer/hf_pipeline.hpp"
+#include "engine/tokenizer/byte_alphabet.hpp"
+#include "engine/tokenizer/hf_decoder.hpp"
+#include "engine/tokenizer/hf_model.hpp"
+#include "engine/tokenizer/hf_normalizer.hpp"
+#include "engine/tokenizer/hf_splitter.hpp"
+#include "engine/tokenizer/hf_vocabulary.hpp"
+#include "engine/tokenizer/vocabulary_tokenizer.hpp"
 
 namespace sluice {
 namespace {
 
 using simdjson::dom::element;
 
-/// Places a token; ids may leave holes, but not so many that they waste memory.
-void put_token(const JsonFile& file, Vocabulary& vocabulary, std::uint64_t id,
-               VocabularyEntry entry, std::size_t num_listed) {
-  if (id > 2 * num_listed + 1024) {
-    file.corrupt(fmt::format("the id {} of token {} is far beyond the {} tokens of the file", id,
-                             quote_text(entry.text), num_listed));
+/// Whether a step of this type is in a part of the file.
+bool has_step(element step, std::string_view list, std::string_view type, int depth = 0) {
+  const auto own = text_member(step, "type");
+  if (own && *own == type) return true;
+  const auto inner = member(step, list);
+  if (!inner || !inner->is_array() || depth > 16) return false;
+  for (const element next : inner->get_array()) {
+    if (has_step(next, list, type, depth + 1)) return true;
   }
-  if (id >= vocabulary.entries.size()) {
-    vocabulary.entries.resize(id + 1, {.text = {}, .kind = TokenKind::kUnused});
-  }
-  vocabulary.entries[id] = std::move(entry);
+  return false;
 }
 
-Vocabulary read_tokens(const JsonFile& file, element model) {
-  Vocabulary vocabulary;
-  const simdjson::dom::object listed = file.object(model, "vocab");
-  simdjson::dom::array added;
-  if (member(file.root(), "added_tokens")) {
-    added = file.array(file.root(), "added_tokens");
-  }
-  // Counted one by one: the parser's own sizes end at 2^24.
-  std::size_t num_listed = 0;
-  for ([[maybe_unused]] const auto& field : listed) ++num_listed;
-  for ([[maybe_unused]] const element token : added) ++num_listed;
+element require_model(const JsonFile& file) {
+  const auto model = member(file.root(), "model");
+  if (!model || !model->is_object()) file.corrupt("an object \"model\" is missing");
+  return *model;
+}
 
-  for (const auto& [text, id] : listed) {
-    std::uint64_t number = 0;
-    if (id.get(number) != simdjson::SUCCESS) {
-      file.corrupt(fmt::format("token {} has no id", quote_text(text)));
+std::vector<std::string> texts_of(const Vocabulary& vocabulary) {
+  std::vector<std::string> texts;
+  texts.reserve(vocabulary.entries.size());
+  for (const VocabularyEntry& entry : vocabulary.entries) texts.push_back(entry.text);
+  return texts;
+}
+
+/// Added tokens of one kind. Those searched in normalized text are normalized themselves.
+std::vector<HfAddedToken> select(const std::vector<HfAddedToken>& tokens, bool normalized,
+                                 const Normalizer& normalizer) {
+  std::vector<HfAddedToken> selected;
+  for (const HfAddedToken& token : tokens) {
+    if (token.normalized != normalized) continue;
+    selected.push_back(token);
+    if (normalized) selected.back().text = normalizer.apply(token.text);
+    if (selected.back().text.empty()) selected.pop_back();
+  }
+  return selected;
+}
+
+class HfTokenizer final : public VocabularyTokenizer {
+ public:
+  HfTokenizer(const JsonFile& file, HfVocabulary tokens)
+      : VocabularyTokenizer(std::move(tokens.vocabulary)),
+        texts_(texts_of(vocabulary())),
+        normalizer_(read_hf_normalizer(file)),
+        splitter_(file, hf_model_type(file, require_model(file)) == "BPE"),
+        decoder_(file),
+        raw_tokens_(select(tokens.added, false, normalizer_)),
+        normalized_tokens_(select(tokens.added, true, normalizer_)) {
+    const auto normalizer = member(file.root(), "normalizer");
+    const bool normalizes_to_stand_ins =
+        normalizer && has_step(*normalizer, "normalizers", "ByteLevel");
+    const bool byte_level = splitter_.has_byte_level() || normalizes_to_stand_ins;
+    model_ = make_hf_model(file, require_model(file), byte_level, mutable_vocabulary(), texts_,
+                           std::move(tokens.scores));
+    const bool reads_bytes = model_->description() == "byte-level BPE";
+    stand_ins_to_bytes_ = reads_bytes && (splitter_.gives_stand_ins() || normalizes_to_stand_ins);
+    set_token_bytes(reads_bytes);
+  }
+
+  std::vector<TokenId> encode(std::string_view text, const EncodeOptions& options) const override;
+  std::string decode(std::span<const TokenId> ids, bool skip_special) const override;
+
+  std::string description() const override {
+    return fmt::format("{}, tokenizer.json, {} tokens", model_->description(), vocab_size());
+  }
+
+ protected:
+  bool adds_space_prefix() const override { return decoder_.drops_first_space(); }
+  void encode_plain(std::string_view text, std::vector<TokenId>& out) const override {
+    encode_pieces(text, false, out);
+  }
+
+ private:
+  /// Text without tokens of the first search: normalizes it, searches the others, encodes the rest.
+  void encode_run(std::string_view run, bool begins_the_text, bool parse_special,
+                  std::vector<TokenId>& out) const {
+    if (normalizer_.empty() && normalized_tokens_.empty()) {
+      encode_pieces(run, begins_the_text, out);
+      return;
     }
-    put_token(file, vocabulary, number, {std::string(text), TokenKind::kNormal}, num_listed);
+    const std::string normalized = normalizer_.apply(run);
+    normalized_tokens_.walk(
+        normalized,
+        [&](const HfAddedToken& token, std::size_t, std::size_t) {
+          return parse_special || !token.special;
+        },
+        [&](std::size_t begin, std::size_t end) {
+          encode_pieces(std::string_view(normalized).substr(begin, end - begin),
+                        begins_the_text && begin == 0, out);
+        },
+        [&](const HfAddedToken& token, std::size_t, std::size_t) { out.push_back(token.id); });
   }
-  for (const element token : added) {
-    const std::string text(file.text(token, "content"));
-    const std::uint64_t id = file.count(token, "id");
-    for (const std::string_view flag : {"lstrip", "rstrip", "single_word"}) {
-      if (flag_member(token, flag, false)) {
-        file.unsupported(fmt::format("the added token {} with {}", quote_text(text), flag));
-      }
+
+  void encode_pieces(std::string_view text, bool begins_the_text, std::vector<TokenId>& out) const {
+    Pieces pieces = splitter_.split(text, begins_the_text);
+    if (!stand_ins_to_bytes_) {
+      model_->encode(pieces.list, out);
+      return;
     }
-    const bool special = flag_member(token, "special", false);
-    put_token(file, vocabulary, id, {text, special ? TokenKind::kControl : TokenKind::kUserDefined},
-              num_listed);
-    if (!text.empty()) vocabulary.added.push_back({text, static_cast<TokenId>(id), special});
-  }
-  if (vocabulary.entries.empty()) file.corrupt("it lists no tokens");
-  return vocabulary;
-}
-
-std::vector<std::pair<std::string, std::string>> read_merges(const JsonFile& file, element model) {
-  std::vector<std::pair<std::string, std::string>> merges;
-  for (const element merge : file.array(model, "merges")) {
-    std::string_view left;
-    std::string_view right;
-    if (merge.is_array()) {
-      if (merge.at(0).get(left) != simdjson::SUCCESS ||
-          merge.at(1).get(right) != simdjson::SUCCESS) {
-        file.corrupt(fmt::format("merge {} is not a pair of strings", merges.size()));
-      }
-    } else {
-      std::string_view both;
-      const bool is_text = merge.get(both) == simdjson::SUCCESS;
-      const std::size_t space = is_text ? both.find(' ', 1) : std::string_view::npos;
-      if (space == std::string_view::npos) {
-        file.corrupt(fmt::format("merge {} is not two parts with a space between", merges.size()));
-      }
-      left = both.substr(0, space);
-      right = both.substr(space + 1);
+    for (std::string_view& piece : pieces.list) {
+      auto bytes = bytes_from_alphabet(piece);
+      if (!bytes) continue;
+      pieces.texts.push_back(std::move(*bytes));
+      piece = pieces.texts.back();
     }
-    merges.emplace_back(left, right);
+    model_->encode(pieces.list, out);
   }
-  return merges;
-}
 
-TokenId find_token(const Vocabulary& vocabulary, std::string_view text) {
-  for (const AddedToken& token : vocabulary.added) {
-    if (token.text == text) return token.id;
-  }
-  for (std::size_t i = 0; i < vocabulary.entries.size(); ++i) {
-    if (vocabulary.entries[i].text == text) return static_cast<TokenId>(i);
-  }
-  return -1;
-}
-
-std::vector<TokenId> find_tokens(const JsonFile& file, const Vocabulary& vocabulary,
-                                 const std::vector<std::string>& texts) {
-  std::vector<TokenId> ids;
-  for (const std::string& text : texts) {
-    ids.push_back(find_token(vocabulary, text));
-    if (ids.back() < 0) file.corrupt(fmt::format("there is no token {}", quote_text(text)));
-  }
-  return ids;
-}
-
-/// A token that a configuration names, as a string or an object with its content; -1 for none.
-TokenId named_token(const Vocabulary& vocabulary, element config, std::string_view key) {
-  auto text = text_member(config, key);
-  if (!text) {
-    const auto object = member(config, key);
-    if (object && object->is_object()) text = text_member(*object, "content");
-  }
-  return text ? find_token(vocabulary, *text) : -1;
-}
-
-void read_tokenizer_config(const JsonFile& file, Vocabulary& vocabulary) {
-  const element config = file.root();
-  vocabulary.bos = named_token(vocabulary, config, "bos_token");
-  const TokenId eos = named_token(vocabulary, config, "eos_token");
-  if (eos >= 0) vocabulary.end_tokens.push_back(eos);
-  // Tokenizers of the Llama class add the start token themselves, whatever tokenizer.json says.
-  const auto tokenizer_class = text_member(config, "tokenizer_class");
-  const bool is_llama = tokenizer_class && tokenizer_class->starts_with("Llama");
-  if (is_llama && flag_member(config, "add_bos_token", false) && vocabulary.prefix.empty() &&
-      vocabulary.bos >= 0) {
-    vocabulary.prefix = {vocabulary.bos};
-  }
-}
-
-void read_generation_config(const JsonFile& file, Vocabulary& vocabulary) {
-  const auto ends = member(file.root(), "eos_token_id");
-  if (!ends) return;
-  const auto add = [&](element value) {
-    std::int64_t id = -1;
-    const bool is_number = value.get(id) == simdjson::SUCCESS;
-    if (!is_number || id < 0 || static_cast<std::uint64_t>(id) >= vocabulary.entries.size()) {
-      file.corrupt("eos_token_id is no token of the vocabulary");
+  /// The bytes that each token adds to a stream. Byte-level models have set those of their tokens.
+  void set_token_bytes(bool reads_bytes) {
+    std::vector<VocabularyEntry>& entries = mutable_vocabulary().entries;
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+      const bool from_model =
+          entries[i].kind == TokenKind::kNormal || entries[i].kind == TokenKind::kUnused;
+      if (entries[i].kind == TokenKind::kControl || (reads_bytes && from_model)) continue;
+      entries[i].text = decoder_.token_bytes(texts_[i]);
     }
-    vocabulary.end_tokens.push_back(static_cast<TokenId>(id));
-  };
-  if (ends->is_array()) {
-    for (const element value : ends->get_array()) add(value);
-  } else {
-    add(*ends);
   }
+
+  std::vector<std::string> texts_;  ///< as in the file
+  Normalizer normalizer_;
+  HfSplitter splitter_;
+  HfDecoder decoder_;
+  AddedTokenFinder raw_tokens_;
+  AddedTokenFinder normalized_tokens_;
+  std::unique_ptr<const PieceModel> model_;
+  bool stand_ins_to_bytes_ = false;
+};
+
+std::vector<TokenId> HfTokenizer::encode(std::string_view text,
+                                         const EncodeOptions& options) const {
+  std::vector<TokenId> out;
+  if (options.add_special) out = vocabulary().prefix;
+  LiteralRanges literal(options.literal);
+  LiteralRanges literal_runs(options.literal);
+  raw_tokens_.walk(
+      text,
+      [&](const HfAddedToken& token, std::size_t begin, std::size_t end) {
+        return !token.special || (options.parse_special && !literal.touches(begin, end));
+      },
+      [&](std::size_t begin, std::size_t end) {
+        // Positions are lost once text is normalized, so literal text bars the whole run.
+        const bool parse_special = options.parse_special && !literal_runs.touches(begin, end);
+        encode_run(text.substr(begin, end - begin), begin == 0, parse_special, out);
+      },
+      [&](const HfAddedToken& token, std::size_t, std::size_t) { out.push_back(token.id); });
+  if (options.add_special) {
+    out.insert(out.end(), vocabulary().suffix.begin(), vocabulary().suffix.end());
+  }
+  return out;
 }
 
-/// Runs `read` on a file beside the tokenizer, if it is there.
-template <class Read>
-void read_beside(const std::filesystem::path& tokenizer_json, const char* name, Read read) {
-  const std::filesystem::path path = tokenizer_json.parent_path() / name;
-  std::error_code ignored;
-  if (std::filesystem::is_regular_file(path, ignored)) read(JsonFile(path));
+std::string HfTokenizer::decode(std::span<const TokenId> ids, bool skip_special) const {
+  std::vector<std::string> texts;
+  texts.reserve(ids.size());
+  for (const TokenId id : ids) {
+    if (!vocabulary().contains(id) || (skip_special && is_special(id))) continue;
+    const std::string& text = texts_[static_cast<std::size_t>(id)];
+    const bool is_hole = text.empty() && vocabulary()[id].kind == TokenKind::kUnused;
+    if (!is_hole) texts.push_back(text);
+  }
+  return decoder_.decode(std::move(texts));
 }
 
 }  // namespace
 
 std::shared_ptr<const Tokenizer> read_hf_tokenizer(const std::filesystem::path& tokenizer_json) {
   const JsonFile file(tokenizer_json);
-  const auto model = member(file.root(), "model");
-  if (!model || !model->is_object()) file.corrupt("an object \"model\" is missing");
-  const std::string_view type = text_member(*model, "type").value_or("BPE");  // old files: BPE
-  if (type != "BPE") file.unsupported(fmt::format("a model of the type {}", quote_text(type)));
-  for (const char* affix : {"continuing_subword_prefix", "end_of_word_suffix"}) {
-    if (!text_member(*model, affix).value_or("").empty()) file.unsupported(affix);
-  }
-  const HfPipeline pipeline = read_hf_pipeline(file);
-  Vocabulary vocabulary = read_tokens(file, *model);
-  if (const auto unknown = text_member(*model, "unk_token")) {
-    vocabulary.unknown = find_token(vocabulary, *unknown);
-  }
-  vocabulary.prefix = find_tokens(file, vocabulary, pipeline.first_tokens);
-  vocabulary.suffix = find_tokens(file, vocabulary, pipeline.last_tokens);
-  read_beside(tokenizer_json, "tokenizer_config.json",
-              [&](const JsonFile& config) { read_tokenizer_config(config, vocabulary); });
-  read_beside(tokenizer_json, "generation_config.json",
-              [&](const JsonFile& config) { read_generation_config(config, vocabulary); });
-  if (vocabulary.bos < 0 && !vocabulary.prefix.empty()) vocabulary.bos = vocabulary.prefix.front();
-  add_known_turn_ends(vocabulary);
-
-  if (pipeline.byte_level) {
-    if (pipeline.replace_spaces || !pipeline.prefix.empty()) {
-      file.unsupported("replaced spaces before byte-level text");
-    }
-    return make_bpe_tokenizer(std::move(vocabulary),
-                              {.merges = read_merges(file, *model),
-                               .patterns = {pipeline.patterns.begin(), pipeline.patterns.end()},
-                               .ignore_merges = flag_member(*model, "ignore_merges", false),
-                               .normalize_nfc = pipeline.normalize_nfc,
-                               .splitting = "tokenizer.json"});
-  }
-  if (!pipeline.patterns.empty() || pipeline.normalize_nfc ||
-      flag_member(*model, "ignore_merges", false)) {
-    file.unsupported("splits or form C without byte-level text");
-  }
-  return make_code_point_bpe_tokenizer(
-      std::move(vocabulary), {.merges = read_merges(file, *model),
-                              .prefix = pipeline.prefix,
-                              .replace_spaces = pipeline.replace_spaces,
-                              .strip_first_space = pipeline.strip_first_space,
-                              .byte_fallback = flag_member(*model, "byte_fallback", false)});
+  const element model = require_model(file);
+  hf_model_type(file, model);
+  HfVocabulary tokens = read_hf_tokens(file, model);
+  read_hf_roles(file, tokenizer_json, tokens.vocabulary);
+  return std::make_shared<HfTokenizer>(file, std::move(tokens));
 }
 
 }  // namespace sluice

@@ -1,7 +1,7 @@
 // Reads tokenizer.json, the tokenizer format of Hugging Face folders.
 //
-// Known: models of the type BPE; normalizers NFC, Prepend and Replace of a space; the
-// pre-tokenizers ByteLevel, Split (isolated) and Digits; BOS and EOS of TemplateProcessing.
+// Known: models of the types BPE, Unigram, WordPiece and WordLevel, and the steps around them that
+// hf_normalizer.cpp, hf_splitter.cpp, hf_vocabulary.cpp (post-processors) and hf_decoder.cpp name.
 // Anything else is refused by name, since leaving it out would give other tokens.
 #pragma once
 

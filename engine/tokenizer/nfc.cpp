@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "engine/tokenizer/nfc_tables.hpp"
+#include "engine/tokenizer/unicode_form.hpp"
+#include "engine/tokenizer/unicode_form_tables.hpp"
 #include "engine/tokenizer/utf8.hpp"
 
 namespace sluice {
@@ -29,6 +31,19 @@ std::uint8_t combining_class(char32_t c) {
   if (after == ranges.begin()) return 0;
   const CombiningRange& range = *std::prev(after);
   return c <= range.last ? range.combining_class : 0;
+}
+
+/// Appends the compatibility decomposition of `c`, when it has one that is not canonical.
+bool decompose_compatibly(char32_t c, std::vector<char32_t>& out) {
+  const auto rows = compatibility_decompositions();
+  const auto row = std::lower_bound(rows.begin(), rows.end(), c,
+                                    [](const CompatibilityDecomposition& entry, char32_t value) {
+                                      return entry.composed < value;
+                                    });
+  if (row == rows.end() || row->composed != c) return false;
+  const auto parts = compatibility_parts().subspan(row->begin, row->size);
+  out.insert(out.end(), parts.begin(), parts.end());
+  return true;
 }
 
 /// Appends the full canonical decomposition of `c`.
@@ -141,18 +156,20 @@ void encode(char32_t c, std::string& out) {
   }
 }
 
-void append_normalized(std::string_view well_formed, std::string& out) {
+void append_normalized(std::string_view well_formed, UnicodeForm form, std::string& out) {
+  const bool compatible = form == UnicodeForm::kKc || form == UnicodeForm::kKd;
   std::vector<char32_t> decomposed;
   for (std::size_t at = 0; at < well_formed.size();) {
     const std::size_t length = utf8_length(well_formed, at);
-    decompose(decode(well_formed, at, length), decomposed);
+    const char32_t c = decode(well_formed, at, length);
+    if (!compatible || !decompose_compatibly(c, decomposed)) decompose(c, decomposed);
     at += length;
   }
   std::vector<Point> points;
   points.reserve(decomposed.size());
   for (const char32_t c : decomposed) points.push_back({c, combining_class(c)});
   order_marks(points);
-  compose_all(points);
+  if (form == UnicodeForm::kC || form == UnicodeForm::kKc) compose_all(points);
   for (const Point& point : points) encode(point.code_point, out);
 }
 
@@ -165,6 +182,10 @@ bool may_need_nfc(std::string_view text) {
 }
 
 std::string normalize_nfc(std::string_view text) {
+  return normalize_unicode(text, UnicodeForm::kC);
+}
+
+std::string normalize_unicode(std::string_view text, UnicodeForm form) {
   std::string out;
   out.reserve(text.size());
   std::size_t begin = 0;
@@ -172,13 +193,39 @@ std::string normalize_nfc(std::string_view text) {
   while (at < text.size()) {
     const std::size_t length = utf8_length(text, at);
     if (length == 0) {
-      append_normalized(text.substr(begin, at - begin), out);
+      append_normalized(text.substr(begin, at - begin), form, out);
       out += text[at];
       begin = at + 1;
     }
     at += std::max<std::size_t>(1, length);
   }
-  append_normalized(text.substr(begin), out);
+  append_normalized(text.substr(begin), form, out);
+  return out;
+}
+
+std::string lower_case(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  const auto pairs = lower_case_pairs();
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t length = utf8_length(text, at);
+    if (length < 2) {
+      const char c = text[at];
+      out += c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c;
+      ++at;
+      continue;
+    }
+    const char32_t c = decode(text, at, length);
+    at += length;
+    if (c == 0x130) {  // the only one with two code points
+      out += "i\u0307";
+      continue;
+    }
+    const auto pair = std::lower_bound(
+        pairs.begin(), pairs.end(), c,
+        [](const LowerCasePair& entry, char32_t value) { return entry.upper < value; });
+    encode(pair != pairs.end() && pair->upper == c ? pair->lower : c, out);
+  }
   return out;
 }
 

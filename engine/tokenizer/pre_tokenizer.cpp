@@ -29,17 +29,6 @@ void cut(const Regex& pattern, std::string_view text, Regex::Scratch& scratch,
   if (covered < text.size()) pieces.push_back(text.substr(covered));
 }
 
-/// Length of the longest well-formed UTF-8 at the start of `text`.
-std::size_t well_formed_prefix(std::string_view text) {
-  std::size_t at = 0;
-  while (at < text.size()) {
-    const std::size_t length = utf8_length(text, at);
-    if (length == 0) break;
-    at += length;
-  }
-  return at;
-}
-
 }  // namespace
 
 PreTokenizer::PreTokenizer(std::span<const std::string_view> patterns) {

@@ -9,40 +9,9 @@
 #include <utility>
 
 #include "engine/base/error.hpp"
+#include "engine/tokenizer/regex_dialect.hpp"
 
 namespace sluice {
-namespace {
-
-/// Unicode's White_Space as the inside of a bracket expression.
-constexpr std::string_view kWhiteSpace = R"(\p{Z}\t-\r\x{85})";
-
-/// Replaces \s and \S, minding whether they stand inside brackets.
-std::string expand_white_space(std::string_view pattern) {
-  std::string out;
-  bool in_brackets = false;
-  for (std::size_t i = 0; i < pattern.size(); ++i) {
-    const char c = pattern[i];
-    if (c == '\\' && i + 1 < pattern.size()) {
-      const char escaped = pattern[++i];
-      if (escaped == 's') {
-        out += in_brackets ? std::string(kWhiteSpace) : fmt::format("[{}]", kWhiteSpace);
-      } else if (escaped == 'S' && !in_brackets) {
-        out += fmt::format("[^{}]", kWhiteSpace);
-      } else {
-        out += c;
-        out += escaped;
-      }
-      continue;
-    }
-    if (c == '[') in_brackets = true;
-    if (c == ']') in_brackets = false;
-    out += c;
-  }
-  return out;
-}
-
-}  // namespace
-
 Regex::Scratch::Scratch() : data_(pcre2_match_data_create(1, nullptr)) {
   if (data_ == nullptr) throw std::bad_alloc();
 }
@@ -51,12 +20,14 @@ Regex::Scratch::~Scratch() {
   pcre2_match_data_free(data_);
 }
 
-Regex::Regex(std::string_view pattern) {
-  const std::string expanded = expand_white_space(pattern);
-  constexpr std::uint32_t kOptions = PCRE2_UTF | PCRE2_UCP | PCRE2_DOLLAR_ENDONLY;
+Regex::Regex(std::string_view pattern, RegexDialect dialect) {
+  const std::string expanded = translate_pattern(pattern, dialect == RegexDialect::kOniguruma);
+  const std::uint32_t options =
+      PCRE2_UTF | PCRE2_UCP |
+      (dialect == RegexDialect::kOniguruma ? PCRE2_MULTILINE : PCRE2_DOLLAR_ENDONLY);
   int error = 0;
   PCRE2_SIZE where = 0;
-  code_ = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(expanded.data()), expanded.size(), kOptions,
+  code_ = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(expanded.data()), expanded.size(), options,
                         &error, &where, nullptr);
   if (code_ == nullptr) {
     std::array<PCRE2_UCHAR, 256> message{};

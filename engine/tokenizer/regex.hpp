@@ -12,6 +12,14 @@ struct pcre2_real_match_data_8;
 
 namespace sluice {
 
+/// Whose rules a pattern is written for.
+enum class RegexDialect {
+  kPlain,  ///< PCRE's; `$` is the end of the text
+  /// Oniguruma's, as in tokenizer.json: `^` and `$` stand at line breaks, `\h` is a hexadecimal
+  /// digit, brackets may hold brackets and intersections ([\p{L}&&[^\p{Han}]]).
+  kOniguruma,
+};
+
 /// Immutable; one object may be used by many threads, each with a scratch of its own.
 class Regex {
  public:
@@ -34,9 +42,10 @@ class Regex {
   };
 
   /// `\s` and `\S` mean Unicode's White_Space here, as in the tokenizers that these patterns come
-  /// from. (PCRE2's own `\s` also has U+180E, which left that set in Unicode 6.3, and so does `\S`
-  /// inside brackets.) Throws Error(kInternal) for a faulty pattern.
-  explicit Regex(std::string_view pattern);
+  /// from, and `\w` letters, marks, numbers and connectors. (PCRE2's own `\s` also has
+  /// U+180E, which left that set in Unicode 6.3, and so does `\S` inside brackets.) Throws
+  /// Error(kInternal) for a faulty pattern.
+  explicit Regex(std::string_view pattern, RegexDialect dialect = RegexDialect::kPlain);
   ~Regex();
   Regex(Regex&& other) noexcept;
   Regex& operator=(Regex&&) = delete;

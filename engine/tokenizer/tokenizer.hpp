@@ -6,6 +6,7 @@
 //   encode("<|im_end|>", {.parse_special = true}) -> {2}
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
@@ -29,6 +30,12 @@ struct EncodeOptions {
   /// Ranges, sorted and disjoint, in which special-token text stays plain text (what users typed
   /// into a chat template). Only looked at when parse_special is set.
   std::span<const TextRange> literal = {};
+};
+
+struct TokenizerOptions {
+  /// Take the default splitting rules where a model names rules that this build does not know,
+  /// instead of refusing it. The tokenizer then has a warning().
+  bool allow_unknown_pre_tokenizer = false;
 };
 
 /// Immutable after construction; safe to use from any thread.
@@ -59,18 +66,28 @@ class Tokenizer {
   /// Short description for `sluice inspect`, e.g. "byte-level BPE, gpt-2 splitting, 2048 tokens".
   virtual std::string description() const = 0;
 
+  /// What a user must know before trusting the tokens, in a sentence; mostly empty.
+  virtual std::string warning() const { return {}; }
+
   /// Whole decode of a finished text. Drops special tokens when `skip_special`. May return
   /// invalid UTF-8 when the ids end inside a code point. SentencePiece models lose the one
   /// leading space that encoding added.
-  std::string decode(std::span<const TokenId> ids, bool skip_special) const;
+  virtual std::string decode(std::span<const TokenId> ids, bool skip_special) const;
 
  protected:
   /// Whether the model's encoder puts one space before the text.
   virtual bool adds_space_prefix() const = 0;
 };
 
-/// Builds the tokenizer that a model asks for. Throws Error: kCorrupt, kUnsupported (unknown
-/// kind of tokenizer or pre-tokenizer, with the list of known ones).
-std::shared_ptr<const Tokenizer> make_tokenizer(const ModelSource& source);
+/// Builds the tokenizer that a model asks for: from its metadata, or for a Hugging Face folder
+/// from the files there. Throws Error: kCorrupt, kUnsupported (unknown kind of tokenizer or
+/// pre-tokenizer, with the list of known ones).
+std::shared_ptr<const Tokenizer> make_tokenizer(const ModelSource& source,
+                                                const TokenizerOptions& options = {});
+
+/// The tokenizer of a GGUF file, a Hugging Face folder, or a tokenizer.json by itself; weights
+/// are not needed. Throws as make_tokenizer and open_model.
+std::shared_ptr<const Tokenizer> open_tokenizer(const std::filesystem::path& path,
+                                                const TokenizerOptions& options = {});
 
 }  // namespace sluice

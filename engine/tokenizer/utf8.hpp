@@ -30,4 +30,15 @@ inline std::size_t utf8_length(std::string_view text, std::size_t at) {
   return 0;
 }
 
+/// Bytes of the longest well-formed UTF-8 at the start of `text`.
+inline std::size_t well_formed_prefix(std::string_view text) {
+  std::size_t at = 0;
+  while (at < text.size()) {
+    const std::size_t length = utf8_length(text, at);
+    if (length == 0) break;
+    at += length;
+  }
+  return at;
+}
+
 }  // namespace sluice

@@ -3,27 +3,6 @@
 #include <utility>
 
 namespace sluice {
-namespace {
-
-/// Answers, for positions that only grow, whether a range touches one of the literal ranges.
-class LiteralRanges {
- public:
-  explicit LiteralRanges(std::span<const TextRange> ranges) : ranges_(ranges) {}
-
-  bool touches(std::size_t begin, std::size_t end) {
-    while (next_ < ranges_.size() && (ranges_[next_].end <= begin || is_empty(next_))) ++next_;
-    return next_ < ranges_.size() && ranges_[next_].begin < end;
-  }
-
- private:
-  bool is_empty(std::size_t i) const { return ranges_[i].begin >= ranges_[i].end; }
-
-  std::span<const TextRange> ranges_;
-  std::size_t next_ = 0;  // first range that ends after the position
-};
-
-}  // namespace
-
 VocabularyTokenizer::VocabularyTokenizer(Vocabulary vocabulary)
     : vocabulary_(std::move(vocabulary)) {
   for (const AddedToken& token : vocabulary_.added) {

@@ -177,28 +177,34 @@ TEST_CASE("steps that are not known are refused by name") {
     change(parts);
     return refusal(parts);
   };
-  CHECK_THAT(with([](Parts& p) { p.normalizer = R"({"type":"NFKC"})"; }), Contains("'NFKC'"));
+  CHECK_THAT(with([](Parts& p) { p.normalizer = R"({"type":"Rot13"})"; }), Contains("'Rot13'"));
   CHECK_THAT(with([](Parts& p) { p.normalizer = "{}"; }), Contains("\"type\" is missing"));
-  CHECK_THAT(with([](Parts& p) { p.pre_tokenizer = R"({"type":"BertPreTokenizer"})"; }),
-             Contains("'BertPreTokenizer'"));
+  CHECK_THAT(with([](Parts& p) { p.pre_tokenizer = R"({"type":"UnicodeScripts"})"; }),
+             Contains("'UnicodeScripts'"));
   CHECK_THAT(with([](Parts& p) {
-               p.pre_tokenizer = R"({"type":"Split","pattern":{"Regex":"x"},"behavior":"Removed"})";
+               p.pre_tokenizer = R"({"type":"Split","pattern":{"Regex":"x"},"behavior":"Halved"})";
              }),
-             Contains("'Removed'"));
+             Contains("'Halved'"));
   CHECK_THAT(with([](Parts& p) {
                p.pre_tokenizer =
                    R"({"type":"Split","pattern":{"Regex":"("},"behavior":"Isolated"})";
              }),
              Contains("faulty"));
+  CHECK_THAT(with([](Parts& p) { p.post_processor = R"({"type":"Shuffle"})"; }),
+             Contains("'Shuffle'"));
   CHECK_THAT(with([](Parts& p) { p.post_processor = R"({"type":"BertProcessing"})"; }),
-             Contains("'BertProcessing'"));
+             Contains("\"cls\" is missing"));
   CHECK_THAT(with([](Parts& p) {
                p.post_processor =
                    R"({"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"<s>"}}]})";
              }),
              Contains("no token '<s>'"));
-  CHECK_THAT(with([](Parts& p) { p.model = R"({"type":"Unigram","vocab":[]})"; }),
-             Contains("'Unigram'"));
+  CHECK_THAT(with([](Parts& p) { p.model = R"({"type":"Markov","vocab":{"a":0}})"; }),
+             Contains("'Markov'"));
+  CHECK_THAT(with([](Parts& p) {
+               p.model = R"({"type":"BPE","dropout":0.1,"vocab":{"a":0},"merges":[]})";
+             }),
+             Contains("dropout"));
 }
 
 TEST_CASE("faulty vocabularies in json are refused") {
@@ -208,16 +214,19 @@ TEST_CASE("faulty vocabularies in json are refused") {
     return refusal(parts);
   };
   CHECK_THAT(with_model(R"({"vocab":{},"merges":[]})"), Contains("no tokens"));
-  CHECK_THAT(with_model(R"({"vocab":[],"merges":[]})"), Contains("\"vocab\" is missing"));
+  CHECK_THAT(with_model(R"({"vocab":[],"merges":[]})"), Contains("no tokens"));
+  CHECK_THAT(with_model(R"({"vocab":7,"merges":[]})"), Contains("\"vocab\" is missing"));
   CHECK_THAT(with_model(R"({"vocab":{"a":-1},"merges":[]})"), Contains("no id"));
   CHECK_THAT(with_model(R"({"vocab":{"a":4000000000},"merges":[]})"), Contains("far beyond"));
   CHECK_THAT(with_model(R"({"vocab":{"a":0}})"), Contains("\"merges\" is missing"));
   CHECK_THAT(with_model(R"({"vocab":{"a":0},"merges":["a"]})"), Contains("merge 0"));
   CHECK_THAT(with_model(R"({"vocab":{"a":0},"merges":[["a"]]})"), Contains("merge 0"));
   CHECK_THAT(with_model(R"({"vocab":{"a":0},"merges":[7]})"), Contains("merge 0"));
+  CHECK_THAT(with_model(R"({"type":"Unigram","unk_id":9,"vocab":[["a",-1.0]]})"),
+             Contains("\"unk_id\" is no token"));
+  CHECK_THAT(with_model(R"({"type":"Unigram","vocab":[["a"]]})"), Contains("token 0"));
+  CHECK_THAT(with_model(R"({"type":"Unigram","vocab":{"a":0}})"), Contains("its type"));
   Parts parts;
-  parts.added = R"([{"id":3,"content":"<x>","lstrip":true}])";
-  CHECK_THAT(refusal(parts), Contains("'<x>' with lstrip"));
   parts.added = R"([{"content":"<x>"}])";
   CHECK_THAT(refusal(parts), Contains("\"id\" is missing"));
 }

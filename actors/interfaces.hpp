@@ -181,6 +181,7 @@ struct AdmitRequest {
     SequenceId sequence = 0;
     std::vector<TokenId> tokens;
     std::string salt;
+    KvFork fork{};
     SessionRef session;  ///< monitored as long as the sequence is open
   };
   std::vector<Entry> entries;
@@ -193,10 +194,11 @@ struct AdmitAnswer {
     KvAdmission admission;
   };
   std::vector<Entry> entries;
+  std::vector<BlockMove> moves;  ///< for the next step
 };
 
 struct ReserveRequest {
-  std::vector<SequenceId> release;  ///< preempted: freed before anything is granted
+  std::vector<SequenceId> preempt;  ///< their blocks are freed before anything is granted
   std::vector<KvWant> wants;        ///< most urgent first
   std::vector<SequenceId> held;     ///< granted for this step already
 };
@@ -204,6 +206,7 @@ struct ReserveRequest {
 struct ReserveAnswer {
   std::vector<KvGrant> grants;   ///< one for each want, in order
   std::vector<SequenceId> gone;  ///< of `held`: closed meanwhile, because the session died
+  std::vector<BlockMove> moves;  ///< for the next step, after earlier ones
 };
 
 struct CommitNotice {

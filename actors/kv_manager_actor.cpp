@@ -34,33 +34,27 @@ KvManagerActor::behavior_type KvManagerActor::make_behavior() {
 AdmitAnswer KvManagerActor::admit(const AdmitRequest& request) {
   AdmitAnswer answer;
   for (const AdmitRequest::Entry& entry : request.entries) {
-    KvAdmission admission = state.kv->admit(entry.sequence, entry.tokens, entry.salt);
+    KvAdmission admission = state.kv->admit(entry.sequence, entry.tokens, entry.salt, entry.fork);
     const bool admitted = admission.verdict == KvAdmission::Verdict::kAdmitted;
     if (admitted) watch(entry.sequence, entry.session);
     answer.entries.push_back({entry.sequence, std::move(admission)});
     if (!admitted) break;  // first come, first served
   }
+  answer.moves = state.kv->take_moves();
   changed();
   return answer;
 }
 
 ReserveAnswer KvManagerActor::reserve(const ReserveRequest& request) {
-  for (const SequenceId sequence : request.release) release(sequence);
+  for (const SequenceId sequence : request.preempt) {
+    if (!state.kv->preempt(sequence)) unwatch(sequence);
+  }
   ReserveAnswer answer;
   for (const SequenceId sequence : request.held) {
     if (!state.kv->contains(sequence)) answer.gone.push_back(sequence);
   }
-  for (const KvWant& want : request.wants) {
-    KvGrant grant;
-    grant.sequence = want.sequence;
-    if (auto appended = state.kv->reserve(want.sequence, want.positions)) {
-      grant.granted = true;
-      grant.appended = std::move(*appended);
-    } else {
-      grant.unknown = !state.kv->contains(want.sequence);
-    }
-    answer.grants.push_back(std::move(grant));
-  }
+  for (const KvWant& want : request.wants) answer.grants.push_back(ask_for(*state.kv, want));
+  answer.moves = state.kv->take_moves();
   changed();
   return answer;
 }

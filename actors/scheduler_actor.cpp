@@ -121,6 +121,7 @@ void SchedulerActor::admit() {
         {.sequence = want.sequence,
          .tokens = {want.tokens.begin(), want.tokens.end()},
          .salt = std::string(want.salt),
+         .fork = want.fork,
          .session = session == state.sessions.end() ? SessionRef{} : session->second});
   }
   state.refused_head = 0;
@@ -132,6 +133,7 @@ void SchedulerActor::admit() {
 }
 
 void SchedulerActor::on_admitted(const AdmitAnswer& answer) {
+  state.moves.insert(state.moves.end(), answer.moves.begin(), answer.moves.end());
   for (const AdmitAnswer::Entry& entry : answer.entries) {
     state.scheduler->on_admission(entry.sequence, entry.admission);
     if (entry.admission.verdict == KvAdmission::Verdict::kNotNow) {
@@ -162,6 +164,7 @@ void SchedulerActor::reserve(ReserveRequest request) {
 }
 
 void SchedulerActor::on_reserved(ReserveAnswer& answer) {
+  state.moves.insert(state.moves.end(), answer.moves.begin(), answer.moves.end());
   // A session died and the KV manager knew first: neither a grant nor a reason to preempt.
   std::vector<SequenceId> gone = std::move(answer.gone);
   for (KvGrant& grant : answer.grants) {
@@ -186,10 +189,10 @@ void SchedulerActor::decide() {
 
 void SchedulerActor::ask_again(std::vector<SequenceId> victims) {
   ReserveRequest request;
-  request.release = std::move(victims);
+  request.preempt = std::move(victims);
   state.released_since = true;
   state.made_room = true;
-  for (const SequenceId victim : request.release) {
+  for (const SequenceId victim : request.preempt) {
     std::erase_if(state.grants, [&](const KvGrant& g) { return g.sequence == victim; });
   }
   for (const KvGrant& grant : state.grants) {
@@ -214,6 +217,7 @@ void SchedulerActor::run() {
     arm_timer();
     return;
   }
+  batch.moves = std::exchange(state.moves, {});
   state.made_room = false;
   state.stage = SchedulerStage::kRunning;
   this->request(state.parts.executor, caf::infinite, step_atom::value, std::move(batch))

@@ -40,6 +40,7 @@ struct SchedulerState {
   std::map<caf::actor_addr, SequenceId> sequence_of;
   std::vector<KvGrant> grants;            ///< of the step being prepared
   std::map<SequenceId, Position> wanted;  ///< likewise: positions asked for
+  std::vector<BlockMove> moves;           ///< for the next step that runs
   std::vector<Publication> unpublished;   ///< sent when the handler ends
   SequenceId refused_head = 0;            ///< first in the queue, not admitted last time ...
   bool released_since = false;            ///< ... and whether blocks came back since

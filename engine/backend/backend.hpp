@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/kv_group.hpp"
 #include "engine/base/types.hpp"
 #include "engine/sampling/sampling_params.hpp"
 
@@ -27,16 +28,25 @@ struct StepSlice {
   Position first_position = 0;  ///< position of tokens[0]; everything before it is in the KV
   std::vector<TokenId> tokens;  ///< at least 1
   std::vector<BlockId> blocks;  ///< table covering at least first_position + tokens.size()
-  bool sample = false;          ///< draw a token from the logits of the last position
+  /// Tables of the groups after the first, as long; empty with one group. Entries of blocks that
+  /// no token of the slice sees may be kNoBlock.
+  std::vector<std::vector<BlockId>> more_blocks{};
+  bool sample = false;  ///< draw a token from the logits of the last position
   std::shared_ptr<const SamplingParams> sampling;  ///< set when `sample`
   Position num_generated = 0;                      ///< output tokens before the one drawn here
   /// All tokens up to and including tokens.back(); filled only when sampling->needs_history().
   std::vector<TokenId> history;
+
+  const std::vector<BlockId>& table(std::size_t group) const {
+    return group == 0 ? blocks : more_blocks[group - 1];
+  }
 };
 
 struct StepBatch {
   std::uint64_t number = 0;  ///< counts steps of one engine
   std::vector<StepSlice> slices;
+  /// Done before anything is computed, one after the other in this order.
+  std::vector<BlockMove> moves{};
   Position num_tokens() const {
     Position n = 0;
     for (const StepSlice& slice : slices) n += static_cast<Position>(slice.tokens.size());
@@ -60,14 +70,28 @@ struct StepResult {
 };
 
 struct KvPoolShape {
-  std::int32_t num_blocks = 0;
+  std::int32_t num_blocks = 0;   ///< of the first group
   std::int32_t block_size = 16;  ///< positions in a block
+  KvVisibility visibility{};     ///< of the first group
+  std::int32_t swap_slots = 0;   ///< of the first group
+  std::vector<KvGroup> more_groups{};
+  std::vector<std::int32_t> group_of_layer{};  ///< empty: all layers are in the first group
+  std::string swap_file{};                     ///< where the swap slots are; empty: in main memory
+
+  std::size_t num_groups() const { return 1 + more_groups.size(); }
+  KvGroup group(std::size_t index) const {
+    return index == 0 ? KvGroup{num_blocks, visibility, swap_slots} : more_groups[index - 1];
+  }
+  std::size_t group_of(std::size_t layer) const {
+    return layer < group_of_layer.size() ? static_cast<std::size_t>(group_of_layer[layer]) : 0;
+  }
 };
 
 struct BackendMemory {
   std::size_t weights_bytes = 0;  ///< mapped or allocated for weights
   std::size_t kv_bytes = 0;       ///< allocated for the pool
   std::size_t scratch_bytes = 0;  ///< activations, logits, work buffers at their peak so far
+  std::size_t swap_bytes = 0;     ///< allocated for swap slots in main memory
 };
 
 /// Not thread-safe: one thread (the executor) drives it.
@@ -75,7 +99,7 @@ class Backend {
  public:
   virtual ~Backend() = default;
 
-  /// Allocates the KV pool; drops an earlier one. Throws Error(kDoesNotFit).
+  /// Allocates the KV pool; drops an earlier one. Throws Error: kDoesNotFit, kIo (swap file).
   virtual void allocate_pool(const KvPoolShape& shape) = 0;
 
   /// Runs one batch. Does not throw. Block numbers and tokens must be in range (the scheduler's

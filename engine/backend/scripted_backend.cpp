@@ -17,14 +17,19 @@ class ScriptedBackend final : public Backend {
   explicit ScriptedBackend(ScriptedBackendOptions options) : options_(std::move(options)) {}
 
   void allocate_pool(const KvPoolShape& shape) override {
-    if (shape.num_blocks <= 0 || shape.block_size <= 0) {
-      throw Error(ErrorCode::kInvalidArgument,
-                  "The KV pool needs at least one block of at least one position.");
+    std::vector<Group> groups;
+    for (std::size_t g = 0; g < shape.num_groups(); ++g) {
+      const KvGroup group = shape.group(g);
+      if (group.num_blocks <= 0 || shape.block_size <= 0) {
+        throw Error(ErrorCode::kInvalidArgument,
+                    "The KV pool needs at least one block of at least one position.");
+      }
+      const auto size = static_cast<std::size_t>(shape.block_size);
+      groups.push_back({group, std::vector<Slot>(static_cast<std::size_t>(group.num_blocks) * size),
+                        std::vector<Slot>(static_cast<std::size_t>(group.swap_slots) * size)});
     }
     shape_ = shape;
-    slots_.assign(
-        static_cast<std::size_t>(shape.num_blocks) * static_cast<std::size_t>(shape.block_size),
-        Slot{});
+    groups_ = std::move(groups);
   }
 
   StepResult step(const StepBatch& batch) noexcept override {
@@ -38,6 +43,7 @@ class ScriptedBackend final : public Backend {
       result.fatal = "the scripted backend was told to fail here";
       return result;
     }
+    for (const BlockMove& move : batch.moves) make(move);
     // As in a real layer, K and V of all slices are stored before anything is read.
     for (const StepSlice& slice : batch.slices) {
       result.slices.push_back({slice.sequence, std::nullopt, check(slice)});
@@ -52,7 +58,10 @@ class ScriptedBackend final : public Backend {
 
   BackendMemory memory() const override {
     BackendMemory memory;
-    memory.kv_bytes = slots_.size() * sizeof(Slot);
+    for (const Group& group : groups_) {
+      memory.kv_bytes += group.slots.size() * sizeof(Slot);
+      memory.swap_bytes += group.swap.size() * sizeof(Slot);
+    }
     return memory;
   }
 
@@ -64,6 +73,22 @@ class ScriptedBackend final : public Backend {
     Position position = -1;  ///< -1: never written
     std::uint64_t written_in = 0;
   };
+  struct Group {
+    KvGroup shape;
+    std::vector<Slot> slots;  ///< [num_blocks x block_size]
+    std::vector<Slot> swap;   ///< [swap_slots x block_size]
+  };
+
+  void make(const BlockMove& move) {
+    Group& group = groups_[static_cast<std::size_t>(move.group)];
+    const bool from_swap = move.kind == BlockMove::Kind::kSwapIn;
+    const bool to_swap = move.kind == BlockMove::Kind::kSwapOut;
+    const auto begin = [&](std::vector<Slot>& slots, std::int32_t index) {
+      return slots.begin() + std::ptrdiff_t{index} * shape_.block_size;
+    };
+    std::copy_n(begin(from_swap ? group.swap : group.slots, move.from), shape_.block_size,
+                begin(to_swap ? group.swap : group.slots, move.to));
+  }
 
   /// True when this step has to be fatal.
   bool count_down() {
@@ -82,15 +107,9 @@ class ScriptedBackend final : public Backend {
     if (slice.tokens.empty()) return "the slice has no tokens";
     if (slice.first_position < 0) return "the slice begins before position 0";
     const std::size_t end = static_cast<std::size_t>(slice.first_position) + slice.tokens.size();
-    if (slice.blocks.size() * static_cast<std::size_t>(shape_.block_size) < end) {
-      return "the block table covers " + std::to_string(slice.blocks.size()) + " blocks of " +
-             std::to_string(shape_.block_size) + ", too few for position " +
-             std::to_string(end - 1);
-    }
-    for (const BlockId block : slice.blocks) {
-      if (block < 0 || block >= shape_.num_blocks) {
-        return "block " + std::to_string(block) + " is not in the pool";
-      }
+    if (slice.more_blocks.size() + 1 != groups_.size()) return "a group has no block table";
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      if (std::string error = check_table(slice, g, end); !error.empty()) return error;
     }
     if (std::ranges::any_of(slice.tokens, [](TokenId token) { return token < 0; })) {
       return "the slice has a negative token";
@@ -103,40 +122,103 @@ class ScriptedBackend final : public Backend {
     return {};
   }
 
-  Slot& slot(const StepSlice& slice, std::size_t position) {
+  std::string check_table(const StepSlice& slice, std::size_t g, std::size_t end) const {
+    const std::vector<BlockId>& table = slice.table(g);
     const auto size = static_cast<std::size_t>(shape_.block_size);
-    const auto block = static_cast<std::size_t>(slice.blocks[position / size]);
-    return slots_[block * size + position % size];
-  }
-
-  std::string store(const StepSlice& slice) {
-    const auto first = static_cast<std::size_t>(slice.first_position);
-    for (std::size_t i = 0; i < slice.tokens.size(); ++i) {
-      Slot& target = slot(slice, first + i);
-      if (target.written_in == steps_) {
-        return "position " + std::to_string(first + i) + " was written twice in one step";
-      }
-      target = {slice.tokens[i], static_cast<Position>(first + i), steps_};
+    if (table.size() * size < end) {
+      return "the block table covers " + std::to_string(table.size()) + " blocks of " +
+             std::to_string(shape_.block_size) + ", too few for position " +
+             std::to_string(end - 1);
+    }
+    for (std::size_t i = 0; i < table.size(); ++i) {
+      if (table[i] >= 0 && table[i] < groups_[g].shape.num_blocks) continue;
+      bool is_seen = table[i] != kNoBlock;
+      for (std::size_t j = 0; j < size; ++j) is_seen = is_seen || sees(slice, g, i * size + j, end);
+      if (is_seen) return "block " + std::to_string(table[i]) + " is not in the pool";
     }
     return {};
   }
 
-  void draw(const StepSlice& slice, SliceResult& result) {
+  /// Does some token of the slice see the position, or is written there?
+  bool sees(const StepSlice& slice, std::size_t g, std::size_t position, std::size_t end) const {
+    const auto other = static_cast<Position>(position);
+    return position < end && (other >= slice.first_position ||
+                              groups_[g].shape.visibility.sees(slice.first_position, other));
+  }
+
+  Slot& slot(const StepSlice& slice, std::size_t g, std::size_t position) {
+    const auto size = static_cast<std::size_t>(shape_.block_size);
+    const auto block = static_cast<std::size_t>(slice.table(g)[position / size]);
+    return groups_[g].slots[block * size + position % size];
+  }
+
+  std::string store(const StepSlice& slice) {
+    const auto first = static_cast<std::size_t>(slice.first_position);
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      for (std::size_t i = 0; i < slice.tokens.size(); ++i) {
+        Slot& target = slot(slice, g, first + i);
+        if (target.written_in == steps_) {
+          return "position " + std::to_string(first + i) + " was written twice in one step";
+        }
+        target = {slice.tokens[i], static_cast<Position>(first + i), steps_};
+      }
+    }
+    return {};
+  }
+
+  /// The tokens of the positions that the slice sees in a group.
+  std::vector<TokenId> read(const StepSlice& slice, std::size_t g, std::string& error) {
     const std::size_t end = static_cast<std::size_t>(slice.first_position) + slice.tokens.size();
     std::vector<TokenId> tokens;
     tokens.reserve(end);
     for (std::size_t position = 0; position < end; ++position) {
-      const Slot& source = slot(slice, position);
+      if (!sees(slice, g, position, end)) continue;
+      const Slot& source = slot(slice, g, position);
       if (source.position != static_cast<Position>(position)) {
-        result.error = "position " + std::to_string(position) + " is read from a slot that " +
-                       (source.position < 0 ? std::string("was never written")
-                                            : "holds position " + std::to_string(source.position));
-        return;
+        error = "position " + std::to_string(position) + " is read from a slot that " +
+                (source.position < 0 ? std::string("was never written")
+                                     : "holds position " + std::to_string(source.position));
+        return {};
       }
       tokens.push_back(source.token);
     }
+    return tokens;
+  }
+
+  /// What the script is shown: everything, where a group sees it, after every group has been
+  /// compared with that; else what the last token sees in the first group.
+  std::vector<TokenId> read_all(const StepSlice& slice, std::string& error) {
+    const auto has_all = [](const Group& g) { return g.shape.visibility.window <= 0; };
+    const auto whole = std::ranges::find_if(groups_, has_all);
+    const Position last = slice.first_position + static_cast<Position>(slice.tokens.size()) - 1;
+    std::vector<TokenId> all;
+    if (whole != groups_.end()) {
+      all = read(slice, static_cast<std::size_t>(whole - groups_.begin()), error);
+    }
+    for (std::size_t g = 0; g < groups_.size() && error.empty(); ++g) {
+      const std::vector<TokenId> seen = read(slice, g, error);
+      std::size_t next = 0;
+      for (Position p = 0; p <= last && error.empty(); ++p) {
+        if (!sees(slice, g, static_cast<std::size_t>(p), static_cast<std::size_t>(last) + 1)) {
+          continue;
+        }
+        const TokenId token = seen[next++];
+        if (whole == groups_.end()) {
+          if (g == 0 && groups_[g].shape.visibility.sees(last, p)) all.push_back(token);
+        } else if (token != all[static_cast<std::size_t>(p)]) {
+          error = "the groups hold different tokens at position " + std::to_string(p);
+        }
+      }
+    }
+    return all;
+  }
+
+  void draw(const StepSlice& slice, SliceResult& result) {
+    const std::vector<TokenId> tokens = read_all(slice, result.error);
+    if (!result.error.empty()) return;
     if (!slice.sample) return;
-    if (slice.sampling->needs_history() && slice.history != tokens) {
+    if (slice.sampling->needs_history() && slice.history.size() == tokens.size() &&
+        slice.history != tokens) {
       result.error = "the slice's history is not what its block table holds";
       return;
     }
@@ -157,7 +239,7 @@ class ScriptedBackend final : public Backend {
 
   ScriptedBackendOptions options_;
   KvPoolShape shape_;
-  std::vector<Slot> slots_;  ///< [num_blocks x block_size]
+  std::vector<Group> groups_;
   std::uint64_t steps_ = 0;
 };
 

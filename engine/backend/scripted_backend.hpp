@@ -18,7 +18,8 @@ struct ScriptedBackendOptions {
   /// Next token after `tokens` (prompt and output so far). The backend keeps, per KV slot, the
   /// token stored there, and rebuilds `tokens` from the block table: a wrong table, a block
   /// shared by mistake or a stale slot changes the output or fails the slice.
-  /// A negative token fails the slice.
+  /// A negative token fails the slice. When all groups of the pool have windows, `tokens` are
+  /// those that the first group sees.
   std::function<TokenId(std::span<const TokenId> tokens)> next_token{};
   std::chrono::nanoseconds per_token{0};  ///< slept for every token fed
   std::chrono::nanoseconds per_step{0};   ///< slept in every step

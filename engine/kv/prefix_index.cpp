@@ -16,8 +16,11 @@ std::uint64_t mix(std::uint64_t x) {
 
 }  // namespace
 
-PrefixIndex::PrefixIndex(std::uint64_t seed, std::uint64_t hash_mask)
-    : seed_(seed), hash_mask_(hash_mask), followers_(16, Hash{this}, Equal{this}) {}
+PrefixIndex::PrefixIndex(std::uint64_t seed, std::uint64_t hash_mask, std::size_t num_groups)
+    : seed_(seed),
+      hash_mask_(hash_mask),
+      num_groups_(num_groups),
+      followers_(16, Hash{this}, Equal{this}) {}
 
 ContentId PrefixIndex::root(std::string_view salt) {
   if (const ContentId known = find_root(salt); known != kNoContent) return known;
@@ -57,15 +60,17 @@ void PrefixIndex::drop(ContentId content) {
   unuse(content);
 }
 
-void PrefixIndex::set_block(ContentId content, BlockId block) {
-  assert(nodes_[content].block == kNoBlock && block != kNoBlock);
-  nodes_[content].block = block;
+void PrefixIndex::set_block(ContentId content, BlockId block, std::size_t group) {
+  BlockId& place = blocks_[content * num_groups_ + group];
+  assert(place == kNoBlock && block != kNoBlock);
+  place = block;
   ++nodes_[content].uses;
 }
 
-void PrefixIndex::clear_block(ContentId content) {
-  assert(nodes_[content].block != kNoBlock);
-  nodes_[content].block = kNoBlock;
+void PrefixIndex::clear_block(ContentId content, std::size_t group) {
+  BlockId& place = blocks_[content * num_groups_ + group];
+  assert(place != kNoBlock);
+  place = kNoBlock;
   unuse(content);
 }
 
@@ -87,6 +92,7 @@ ContentId PrefixIndex::new_node() {
     return id;
   }
   nodes_.emplace_back();
+  blocks_.resize(blocks_.size() + num_groups_, kNoBlock);
   return static_cast<ContentId>(nodes_.size() - 1);
 }
 

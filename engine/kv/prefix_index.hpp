@@ -2,9 +2,9 @@
 //
 // A content is "these block_size tokens after that content"; the roots are the callers' salts.
 // So two contents are the same exactly when every token from the beginning is the same (and the
-// salt): a path is compared token by token, never by hash alone. At most one block is findable
-// for a content. A content lives while it has a block, a follower, or a holder (a sequence whose
-// table ends in it); so the tree never outgrows what is in the pool or running.
+// salt): a path is compared token by token, never by hash alone. At most one block of each group
+// is findable for a content. A content lives while it has a block, a follower, or a holder (a
+// sequence whose table ends in it); so the tree never outgrows what is in the pool or running.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +15,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "engine/base/kv_group.hpp"
 #include "engine/base/types.hpp"
 
 namespace sluice {
@@ -25,11 +26,11 @@ using ContentId = std::uint32_t;
 class PrefixIndex {
  public:
   static constexpr ContentId kNoContent = 0xFFFFFFFF;
-  static constexpr BlockId kNoBlock = -1;
 
   /// `seed` enters every hash, so that nobody can prepare prompts that collide; `hash_mask` cuts
   /// the hashes down (tests let all of them collide).
-  explicit PrefixIndex(std::uint64_t seed, std::uint64_t hash_mask = ~std::uint64_t{0});
+  explicit PrefixIndex(std::uint64_t seed, std::uint64_t hash_mask = ~std::uint64_t{0},
+                       std::size_t num_groups = 1);
   // The set's functions point back to the index.
   PrefixIndex(const PrefixIndex&) = delete;
   PrefixIndex& operator=(const PrefixIndex&) = delete;
@@ -50,19 +51,21 @@ class PrefixIndex {
 
   std::span<const TokenId> tokens(ContentId content) const { return nodes_[content].tokens; }
   ContentId parent(ContentId content) const { return nodes_[content].parent; }
-  BlockId block(ContentId content) const { return nodes_[content].block; }
-  /// Makes `block` findable. The content has none yet.
-  void set_block(ContentId content, BlockId block);
+  /// kNoBlock when none of the group holds it.
+  BlockId block(ContentId content, std::size_t group = 0) const {
+    return blocks_[content * num_groups_ + group];
+  }
+  /// Makes `block` findable. The content has none in this group yet.
+  void set_block(ContentId content, BlockId block, std::size_t group = 0);
   /// Its block can't be found any more; the content itself may end with that.
-  void clear_block(ContentId content);
+  void clear_block(ContentId content, std::size_t group = 0);
 
   std::size_t size() const { return nodes_.size() - unused_.size(); }
 
  private:
   struct Node {
     ContentId parent = kNoContent;
-    BlockId block = kNoBlock;
-    std::uint32_t uses = 0;  ///< followers + holders + (1 with a block)
+    std::uint32_t uses = 0;  ///< followers + holders + blocks
     std::uint64_t hash = 0;
     std::vector<TokenId> tokens;  ///< empty for a root
     std::string salt;             ///< of a root
@@ -93,7 +96,9 @@ class PrefixIndex {
 
   std::uint64_t seed_;
   std::uint64_t hash_mask_;
+  std::size_t num_groups_;
   std::vector<Node> nodes_;
+  std::vector<BlockId> blocks_;    ///< [nodes x num_groups]
   std::vector<ContentId> unused_;  ///< free places in nodes_
   std::unordered_set<ContentId, Hash, Equal> followers_;
   std::map<std::string, ContentId, std::less<>> roots_;

@@ -25,25 +25,13 @@ void audit(const Scheduler& scheduler, const KvManager& kv) {
 bool admit(Scheduler& scheduler, KvManager& kv) {
   std::vector<std::pair<SequenceId, KvAdmission>> answers;
   for (const Scheduler::AdmissionWant& want : scheduler.admissions()) {
-    answers.emplace_back(want.sequence, kv.admit(want.sequence, want.tokens, want.salt));
+    answers.emplace_back(want.sequence, kv.admit(want.sequence, want.tokens, want.salt, want.fork));
     if (answers.back().second.verdict != KvAdmission::Verdict::kAdmitted) break;
   }
   for (const auto& [id, answer] : answers) scheduler.on_admission(id, answer);
   return std::ranges::any_of(answers, [](const auto& answer) {
     return answer.second.verdict == KvAdmission::Verdict::kAdmitted;
   });
-}
-
-KvGrant reserve(KvManager& kv, const KvWant& want) {
-  KvGrant grant;
-  grant.sequence = want.sequence;
-  if (auto appended = kv.reserve(want.sequence, want.positions)) {
-    grant.granted = true;
-    grant.appended = std::move(*appended);
-  } else {
-    grant.unknown = !kv.contains(want.sequence);
-  }
-  return grant;
 }
 
 }  // namespace
@@ -55,22 +43,23 @@ bool EngineLoop::run_once(const std::function<void(const Publication&)>& on_publ
   bool active = admit(scheduler_, kv_);
   const std::vector<KvWant> wants = scheduler_.plan();
   std::vector<KvGrant> grants;
-  for (const KvWant& want : wants) grants.push_back(reserve(kv_, want));
+  for (const KvWant& want : wants) grants.push_back(ask_for(kv_, want));
   for (auto victims = scheduler_.preempt_for(grants); !victims.empty();
        victims = scheduler_.preempt_for(grants)) {
     active = true;
-    for (const SequenceId victim : victims) kv_.release(victim);
+    for (const SequenceId victim : victims) kv_.preempt(victim);
     for (std::size_t i = 0; i < wants.size(); ++i) {
-      if (!grants[i].granted) grants[i] = reserve(kv_, wants[i]);
+      if (!grants[i].granted) grants[i] = ask_for(kv_, wants[i]);
     }
   }
-  const StepBatch batch = scheduler_.build(grants);
+  StepBatch batch = scheduler_.build(grants);
 
   Scheduler::Outcome outcome;
   if (batch.slices.empty()) {
     outcome = scheduler_.poll(Scheduler::Clock::now());
   } else {
     active = true;
+    batch.moves = kv_.take_moves();
     const StepResult result = backend_.step(batch);
     outcome = scheduler_.complete(result);
     if (!result.fatal.empty()) {

@@ -66,6 +66,8 @@ RejectReason Scheduler::submit(SequenceRequest request, Clock::time_point now) {
   sequence->max_new_tokens = request.max_new_tokens;
   sequence->end_tokens = std::move(request.end_tokens);
   sequence->salt = std::move(request.salt);
+  sequence->sample_group = request.sample_group;
+  sequence->priority = request.priority;
   sequence->credit = std::max(request.credit, 0);
   sequence->submitted = now;
   sequence->started = sequence->num_output() > 0;
@@ -125,8 +127,10 @@ void Scheduler::resume_after_verdict(SequenceId id) {
 std::vector<Scheduler::AdmissionWant> Scheduler::admissions() const {
   std::vector<AdmissionWant> wants;
   impl_->changes_at_admissions = impl_->changes;
-  impl_->for_each_candidate([&](const Sequence& sequence) {
-    wants.push_back({sequence.id, sequence.tokens, sequence.salt});
+  impl_->for_each_candidate([&](const Sequence& sequence, const Sequence* sample) {
+    KvFork fork;
+    if (sample != nullptr) fork = {sample->id, sample->num_prompt - 1};
+    wants.push_back({sequence.id, sequence.tokens, sequence.salt, fork});
   });
   return wants;
 }
@@ -189,7 +193,7 @@ Scheduler::Outcome Scheduler::poll(Clock::time_point now) {
 
 bool Scheduler::has_work() const {
   bool any_candidate = false;
-  impl_->for_each_candidate([&](const Sequence&) { any_candidate = true; });
+  impl_->for_each_candidate([&](const Sequence&, const Sequence*) { any_candidate = true; });
   if (any_candidate || !impl_->pending.publications.empty()) return true;
   return !impl_->step && !impl_->step_stalled &&
          std::ranges::any_of(impl_->running, [](const Sequence* s) { return s->feedable() > 0; });
@@ -254,10 +258,10 @@ std::string Scheduler::audit() const {
   if (static_cast<std::int64_t>(impl_->running.size()) > impl_->options.max_running) {
     return "more sequences run than max_running allows";
   }
-  if (!std::ranges::is_sorted(impl_->running, {}, &Sequence::arrival) ||
-      !std::ranges::is_sorted(impl_->waiting.entries(), {}, &Sequence::arrival)) {
+  if (!std::ranges::is_sorted(impl_->running, {}, &Sequence::arrival)) {
     return "sequences are not in order of arrival";
   }
+  if (!impl_->waiting.in_order()) return "the queue is not in order";
   std::size_t waiting_tokens = 0;
   for (const auto& [id, sequence] : impl_->sequences) {
     const std::string who = "sequence " + std::to_string(id);
@@ -267,10 +271,9 @@ std::string Scheduler::audit() const {
     if (sequence->computed < 0 || sequence->remaining() < 1) {
       return who + " has more positions computed than it has tokens to feed";
     }
-    if (sequence->computed > 0 && sequence->table.empty()) return who + " has no block table";
     if (sequence->running) continue;
     waiting_tokens += sequence->tokens.size();
-    if (sequence->computed != 0 || !sequence->table.empty()) return who + " waits and has blocks";
+    if (sequence->computed != 0) return who + " waits and has positions computed";
   }
   if (waiting_tokens != impl_->waiting.num_tokens()) return "the queue miscounts its tokens";
   return {};
@@ -286,7 +289,6 @@ void Scheduler::Impl::start(Sequence& sequence, const KvAdmission& admission) {
   sequence.running = true;
   sequence.started = true;
   sequence.computed = admission.cached_positions;
-  sequence.table = admission.blocks;
   sequence.idle_since.reset();
   if (!sequence.cached) {
     sequence.cached = std::min(admission.cached_positions, sequence.num_prompt);
@@ -298,7 +300,6 @@ void Scheduler::Impl::stop_running(Sequence& sequence) {
   std::erase(running, &sequence);
   sequence.running = false;
   sequence.computed = 0;
-  sequence.table.clear();
   sequence.idle_since.reset();
 }
 

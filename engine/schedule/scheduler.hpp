@@ -8,7 +8,8 @@
 // Every step holds one token for each running sequence that has credit, then prefill chunks in
 // order of arrival, up to the token budget. A sequence without credit misses steps and keeps its
 // blocks. When the pool runs dry the youngest running sequence is preempted: its blocks go back,
-// it returns to the head of the queue and later recomputes prompt and output, exactly.
+// it returns to the head of the queue and later recomputes prompt and output, or gets its blocks
+// back from swap; the result is exactly the same.
 // The oldest running sequence is never preempted, so it always progresses. One exception: when
 // nothing at all could move, a sequence that could not have gone on anyway for
 // `idle_preempt_after` (paused, or no verdict) gives way, whatever its age. A waiting sequence
@@ -38,9 +39,10 @@ struct SchedulerOptions {
   Position token_budget = 512;    ///< tokens in a step
   Position prefill_chunk = 256;   ///< tokens of one prompt in a step, so that decode keeps its pace
   std::int32_t max_running = 64;  ///< sequences holding blocks
-  std::int32_t max_waiting = 1024;              ///< queue length; one more is refused
-  std::size_t max_waiting_tokens = 1 << 20;     ///< prompt tokens in the queue
-  Position context_length = 0;                  ///< prompt and output of one sequence; 0: no limit
+  std::int32_t max_waiting = 1024;           ///< queue length; one more is refused
+  std::size_t max_waiting_tokens = 1 << 20;  ///< prompt tokens in the queue
+  Position context_length = 0;               ///< prompt and output of one sequence; 0: no limit
+  std::int32_t max_passes = 64;  ///< so many later requests of higher priority may pass one
   std::chrono::milliseconds queue_deadline{0};  ///< 0: wait for ever; only before the first
                                                 ///< admission
   /// See the top of this file; measured from one poll() to another. 0: never.
@@ -59,6 +61,11 @@ struct SequenceRequest {
                                     ///< min_new_tokens-th token
   std::int32_t credit = 0;          ///< tokens that may be drawn before more credit arrives
   std::string salt;
+  /// Sequences with the same number, prompt and salt are samples of one prompt: it is computed
+  /// once, the others wait for that and share its blocks. 0: none.
+  std::uint64_t sample_group = 0;
+  /// Higher ones go before lower ones that arrived earlier, see WaitingQueue.
+  std::int32_t priority = 0;
 };
 
 /// Answer to a submission that can't be taken.
@@ -83,11 +90,18 @@ struct KvWant {
 struct KvGrant {
   SequenceId sequence = 0;
   bool granted = false;
-  std::vector<BlockId> appended{};
+  std::vector<BlockId> blocks{};                    ///< the sequence's table
+  std::vector<std::vector<BlockId>> more_blocks{};  ///< of the groups after the first
   /// Not granted because the KV manager does not know the sequence (its owner died a moment ago
   /// and remove() is on its way): nobody is preempted for it.
   bool unknown = false;
 };
+
+/// Asks the KV manager for what a step needs.
+KvGrant ask_for(KvManager& kv, const KvWant& want);
+
+/// The pool that a KV manager with these options accounts for.
+KvPoolShape pool_for(const KvManagerOptions& options);
 
 /// What happened to a sequence, for its session.
 struct Publication {
@@ -164,6 +178,7 @@ class Scheduler {
     std::span<const TokenId>
         tokens;  ///< prompt and, when resumed, output; valid until the next call
     std::string_view salt;
+    KvFork fork{};  ///< a sample of the same prompt that has computed it
   };
   /// The waiting sequences worth asking for now (at most the free places in max_running).
   std::vector<AdmissionWant> admissions() const;
@@ -178,19 +193,20 @@ class Scheduler {
   /// No second plan() before build(): blocks granted in between would be forgotten.
   std::vector<KvWant> plan();
 
-  /// A sequence to release before asking again for what was not granted: the youngest running
-  /// one, when it is younger than the oldest that was refused. It goes to the head of the queue.
-  /// Empty when nobody has to go: the refused ones wait for a later step; one that is alone gets
-  /// kEndOfRoom. Call it until it is empty, also when plan() was; `grants` may be all grants so
-  /// far or only the new ones:
+  /// A sequence to preempt (KvManager::preempt) before asking again for what was not granted: the
+  /// youngest running one, when it is younger than the oldest that was refused. It goes to the
+  /// head of the queue. Empty when nobody has to go: the refused ones wait for a later step; one
+  /// that is alone gets kEndOfRoom. Call it until it is empty, also when plan() was; `grants` may
+  /// be all grants so far or only the new ones:
   ///
   ///   grants = ask(plan());
-  ///   while (!(victims = preempt_for(grants)).empty()) { release(victims); ask again }
+  ///   while (!(victims = preempt_for(grants)).empty()) { preempt(victims); ask again }
   ///   batch = build(grants);
   std::vector<SequenceId> preempt_for(std::span<const KvGrant> grants);
 
   /// Turns the grants into a batch. What was not granted stays for a later step. When the batch
-  /// is empty no step is running: call poll() instead of complete().
+  /// is empty no step is running: call poll() instead of complete(). The driver adds the KV
+  /// manager's moves; without a step they wait for the next.
   StepBatch build(std::span<const KvGrant> grants);
 
   /// What was computed, for the KV manager's commit; see complete().

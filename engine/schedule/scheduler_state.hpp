@@ -3,6 +3,7 @@
 // scheduler_complete.cpp (results).
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <optional>
@@ -17,7 +18,7 @@
 namespace sluice {
 
 struct Scheduler::Impl {
-  explicit Impl(const SchedulerOptions& o) : options(o) {}
+  explicit Impl(const SchedulerOptions& o) : options(o), waiting(o.max_passes) {}
 
   Sequence* find(SequenceId id) const {
     const auto found = sequences.find(id);
@@ -30,18 +31,35 @@ struct Scheduler::Impl {
     return same && sequence->running ? sequence : nullptr;
   }
 
-  /// The waiting sequences to ask for next; `use` hears each.
+  /// The waiting sequences to ask for next; `use` hears each, and which sample of its prompt to
+  /// share blocks with (or null).
   template <class Use>
   void for_each_candidate(Use use) const {
     auto places =
         static_cast<std::int64_t>(options.max_running) - static_cast<std::int64_t>(running.size());
     if (admission_blocked) return;
+    std::vector<const Sequence*> first_samples;
     for (const Sequence* sequence : waiting.entries()) {
       if (places <= 0) return;
       if (!wants_admission(*sequence)) continue;
-      use(*sequence);
+      const Sequence* sample = nullptr;
+      if (sequence->sample_group != 0) {
+        const auto same = [&](const Sequence* other) { return same_prompt(*other, *sequence); };
+        if (std::ranges::any_of(first_samples, same)) continue;  // it comes after that one
+        const auto found = std::ranges::find_if(running, same);
+        sample = found == running.end() ? nullptr : *found;
+        if (sample != nullptr && sample->computed < sample->num_prompt - 1) continue;
+        if (sample == nullptr) first_samples.push_back(sequence);
+      }
+      use(*sequence, sample);
       --places;
     }
+  }
+
+  /// Samples of one prompt. The group's number alone is anybody's word.
+  static bool same_prompt(const Sequence& a, const Sequence& b) {
+    return a.sample_group == b.sample_group && a.num_prompt == b.num_prompt && a.salt == b.salt &&
+           std::equal(a.tokens.begin(), a.tokens.begin() + a.num_prompt, b.tokens.begin());
   }
 
   /// A waiting sequence that could not draw lets others pass.

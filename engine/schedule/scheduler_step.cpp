@@ -6,6 +6,33 @@
 
 namespace sluice {
 
+KvGrant ask_for(KvManager& kv, const KvWant& want) {
+  KvGrant grant;
+  grant.sequence = want.sequence;
+  grant.granted = kv.reserve(want.sequence, want.positions);
+  if (!grant.granted) {
+    grant.unknown = !kv.contains(want.sequence);
+    return grant;
+  }
+  const auto first = kv.table(want.sequence);
+  grant.blocks.assign(first.begin(), first.end());
+  for (std::size_t group = 1; group < kv.num_groups(); ++group) {
+    const auto table = kv.table(want.sequence, group);
+    grant.more_blocks.emplace_back(table.begin(), table.end());
+  }
+  return grant;
+}
+
+KvPoolShape pool_for(const KvManagerOptions& options) {
+  KvPoolShape shape;
+  shape.num_blocks = options.num_blocks;
+  shape.block_size = options.block_size;
+  shape.visibility = options.visibility;
+  shape.swap_slots = options.swap_slots;
+  shape.more_groups = options.more_groups;
+  return shape;
+}
+
 std::vector<KvWant> Scheduler::plan() {
   impl_->planned.clear();
   impl_->changes_at_plan = impl_->changes;
@@ -77,7 +104,8 @@ StepBatch Scheduler::build(std::span<const KvGrant> grants) {
     part.sequence = sequence->id;
     part.first_position = sequence->computed;
     part.tokens.assign(begin, begin + slice.num_tokens);
-    part.blocks = sequence->table;
+    part.blocks = std::move(slice.blocks);
+    part.more_blocks = std::move(slice.more_blocks);
     part.sample = slice.num_tokens == sequence->remaining();
     if (part.sample) {
       part.sampling = sequence->sampling;
@@ -87,7 +115,7 @@ StepBatch Scheduler::build(std::span<const KvGrant> grants) {
     batch.slices.push_back(std::move(part));
     sequence->last_step = batch.number;
     sequence->idle_since.reset();
-    step.push_back(slice);
+    step.push_back(std::move(slice));
   }
   self.planned.clear();
   if (step.empty()) {
@@ -109,10 +137,10 @@ void Scheduler::Impl::take_grants(std::span<const KvGrant> grants) {
       planned.erase(slice);
       continue;
     }
-    Sequence* sequence = find_running(*slice);
-    if (!grant.granted || slice->granted || sequence == nullptr) continue;
+    if (!grant.granted || slice->granted || find_running(*slice) == nullptr) continue;
     slice->granted = true;
-    sequence->table.insert(sequence->table.end(), grant.appended.begin(), grant.appended.end());
+    slice->blocks = grant.blocks;
+    slice->more_blocks = grant.more_blocks;
   }
 }
 

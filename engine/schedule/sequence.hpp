@@ -31,15 +31,17 @@ struct Sequence {
   Position max_new_tokens = 0;
   std::vector<TokenId> end_tokens;
   std::string salt;
+  std::uint64_t sample_group = 0;
+  std::int32_t priority = 0;
   std::int32_t credit = 0;
   Hold hold = Hold::kNone;
   std::chrono::steady_clock::time_point submitted;
-  bool started = false;  ///< was admitted before, or continues another engine's output
+  bool started = false;     ///< was admitted before, or continues another engine's output
+  std::int32_t passes = 0;  ///< requests of higher priority that came later and went before
 
   // While running (holding blocks):
   bool running = false;
-  Position computed = 0;  ///< positions in the KV
-  std::vector<BlockId> table;
+  Position computed = 0;        ///< positions in the KV
   std::uint64_t last_step = 0;  ///< the last step it took part in
   std::optional<std::chrono::steady_clock::time_point> idle_since;
 

@@ -12,9 +12,11 @@ namespace sluice {
 /// One sequence's part of the step to come.
 struct PlannedSlice {
   SequenceId id = 0;
-  std::uint64_t arrival = 0;  ///< tells a sequence from a later one of the same id
-  Position num_tokens = 0;    ///< to feed, from its computed position on
-  bool granted = false;       ///< the KV manager has given the blocks
+  std::uint64_t arrival = 0;      ///< tells a sequence from a later one of the same id
+  Position num_tokens = 0;        ///< to feed, from its computed position on
+  bool granted = false;           ///< the KV manager has given the blocks
+  std::vector<BlockId> blocks{};  ///< when granted: the tables
+  std::vector<std::vector<BlockId>> more_blocks{};  ///< likewise
 };
 
 /// Decodes first, one token each, then prefill chunks; both in order of arrival, within the

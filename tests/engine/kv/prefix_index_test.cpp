@@ -53,7 +53,7 @@ TEST_CASE("a content lives while something follows it") {
   index.set_block(second, 1);
   index.clear_block(first);
   CHECK(index.find(root, std::vector<TokenId>{1, 2}) == first);
-  CHECK(index.block(first) == PrefixIndex::kNoBlock);
+  CHECK(index.block(first) == kNoBlock);
   index.clear_block(second);
   CHECK(index.find(root, std::vector<TokenId>{1, 2}) == PrefixIndex::kNoContent);
   index.drop(root);

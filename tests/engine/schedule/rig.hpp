@@ -27,7 +27,7 @@ class Rig {
         scheduler(options_.scheduler),
         kv(options_.kv),
         backend(make_scripted_backend({.next_token = options_.next_token})) {
-    backend->allocate_pool({options_.kv.num_blocks, options_.kv.block_size});
+    backend->allocate_pool(pool_for(options_.kv));
   }
 
   struct Stream {
@@ -79,7 +79,8 @@ class Rig {
     bool any = false;
     std::vector<std::pair<SequenceId, KvAdmission>> answers;
     for (const Scheduler::AdmissionWant& want : scheduler.admissions()) {
-      answers.emplace_back(want.sequence, kv.admit(want.sequence, want.tokens, want.salt));
+      answers.emplace_back(want.sequence,
+                           kv.admit(want.sequence, want.tokens, want.salt, want.fork));
       any = any || answers.back().second.verdict == KvAdmission::Verdict::kAdmitted;
       if (answers.back().second.verdict != KvAdmission::Verdict::kAdmitted) break;
     }
@@ -99,7 +100,7 @@ class Rig {
     for (auto victims = scheduler.preempt_for(grants); !victims.empty();
          victims = scheduler.preempt_for(grants)) {
       active = true;
-      for (const SequenceId victim : victims) kv.release(victim);
+      for (const SequenceId victim : victims) kv.preempt(victim);
       interfere();
       grants = ask(wants, grants);
       interfere();
@@ -114,6 +115,7 @@ class Rig {
     }
     CHECK(scheduler.step_running());
     CHECK(last_batch.num_tokens() <= options_.scheduler.token_budget);
+    last_batch.moves = kv.take_moves();
     const StepResult result = backend->step(last_batch);
     interfere();
     take(scheduler.complete(result));
@@ -135,14 +137,7 @@ class Rig {
         if (known != before.end() && !options_.only_new_grants) grants.push_back(*known);
         continue;
       }
-      KvGrant grant;
-      grant.sequence = want.sequence;
-      if (auto appended = kv.reserve(want.sequence, want.positions)) {
-        grant.granted = true;
-        grant.appended = std::move(*appended);
-      }
-      grant.unknown = !kv.contains(want.sequence);
-      grants.push_back(std::move(grant));
+      grants.push_back(ask_for(kv, want));
     }
     if (before.empty()) asked_.clear();
     for (const KvGrant& grant : grants) {

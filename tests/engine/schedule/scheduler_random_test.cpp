@@ -74,6 +74,15 @@ class RandomLoad {
     options.kv.num_blocks = 15 + static_cast<std::int32_t>(seed % 3) * 12;
     options.kv.block_size = 4;
     options.kv.prefix_cache = seed % 4 != 0;
+    if (seed % 3 == 1) options.kv.swap_slots = 12;
+    if (seed % 5 > 2) {
+      // A layer group with a window and one with a budget, just large enough too.
+      options.kv.max_chunk = options.scheduler.prefill_chunk;
+      const std::int32_t chunk = (options.scheduler.prefill_chunk + 3) / 4;
+      options.kv.more_groups.push_back({5 + chunk, {9, 0}, options.kv.swap_slots});
+      options.kv.more_groups.push_back({7 + chunk, {8, 6}, options.kv.swap_slots});
+    }
+    options.scheduler.max_passes = 5;
     options.next_token = failing_script;
     options.only_new_grants = only_new_grants;
     return options;
@@ -110,7 +119,15 @@ class RandomLoad {
       sampling.presence_penalty = 1.0F;
       asked.sampling = std::make_shared<const SamplingParams>(sampling);
     }
-    CHECK(rig_.submit(std::move(asked)) == RejectReason::kNone);
+    asked.priority = below(3);
+    const int samples = below(4) == 0 ? 2 + below(3) : 1;
+    if (samples > 1) asked.sample_group = asked.id;
+    for (int i = 0; i < samples; ++i) {
+      if (i > 0) asked.id = next_id_++;
+      // As other seeds do: the samples part from their first token on.
+      if (i > 0) asked.max_new_tokens = 1 + below(40);
+      CHECK(rig_.submit(asked) == RejectReason::kNone);
+    }
   }
 
   Rig::Stream* any_open() {
@@ -199,7 +216,7 @@ TEST_CASE("under random load every sequence says what it says alone") {
   std::size_t whole = 0;
   std::size_t failed = 0;
   std::uint64_t preemptions = 0;
-  std::uint64_t hits = 0;
+  KvStats kv;
   for (std::uint32_t seed = 1; seed <= runs; ++seed) {
     INFO("seed " << seed);
     RandomLoad load(seed, seed % 2 == 0);
@@ -208,19 +225,26 @@ TEST_CASE("under random load every sequence says what it says alone") {
     whole += load.whole();
     failed += load.failed();
     preemptions += load.stats().preemptions;
-    hits += load.kv_stats().prefix_hits_positions;
+    kv.prefix_hits_positions += load.kv_stats().prefix_hits_positions;
+    kv.copies += load.kv_stats().copies;
+    kv.trimmed += load.kv_stats().trimmed;
+    kv.swapped_out += load.kv_stats().swapped_out;
   }
-  CAPTURE(whole, failed, preemptions, hits);
+  CAPTURE(whole, failed, preemptions, kv.prefix_hits_positions, kv.copies, kv.trimmed,
+          kv.swapped_out);
   CHECK(whole > runs * 10);
   CHECK(failed > runs);
   CHECK(preemptions > runs * 5);
-  CHECK(hits > runs * 50);
+  CHECK(kv.prefix_hits_positions > runs * 50);
+  CHECK(kv.copies > runs);
+  CHECK(kv.trimmed > runs * 10);
+  CHECK(kv.swapped_out > runs * 5);
 }
 
-TEST_CASE("sixteen sequences with room for five end correctly and the oldest always moves") {
-  // Each needs 40 positions in the end: 10 blocks of 4; the pool has 50.
+/// Each needs 40 positions in the end, 10 blocks of 4; the pool has 50. Gives the KV statistics.
+KvStats play_sixteen_with_room_for_five(std::int32_t swap_slots) {
   RigOptions options;
-  options.kv = {.num_blocks = 50, .block_size = 4};
+  options.kv = {.num_blocks = 50, .block_size = 4, .swap_slots = swap_slots};
   options.scheduler.prefill_chunk = 8;
   Rig rig(options);
   for (SequenceId id = 1; id <= 16; ++id) rig.submit(request(id, prompt_of(id, 10), 30));
@@ -247,7 +271,17 @@ TEST_CASE("sixteen sequences with room for five end correctly and the oldest alw
   }
   CHECK(rig.scheduler.stats().preemptions > 0);
   CHECK(rig.scheduler.stats().generated_tokens == 16 * 30);
+  if (swap_slots > 100) CHECK(rig.scheduler.stats().prompt_tokens == 16 * 10);  // nothing twice
   CHECK(rig.kv.stats().used == 0);
+  CHECK(rig.kv.stats().swap_used == 0);
+  return rig.kv.stats();
+}
+
+TEST_CASE("sixteen sequences with room for five end correctly and the oldest always moves") {
+  CHECK(play_sixteen_with_room_for_five(0).swapped_out == 0);
+  CHECK(play_sixteen_with_room_for_five(160).swapped_out > 0);
+  // A swap area that is soon full: what has no room there is computed again.
+  CHECK(play_sixteen_with_room_for_five(7).swapped_out > 0);
 }
 
 }  // namespace sluice::test

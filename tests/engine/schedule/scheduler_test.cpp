@@ -267,8 +267,7 @@ TEST_CASE("results that do not belong to the step change nothing") {
   rig.submit(request(1, prompt_of(1, 5), 10));
   const auto wants = rig.scheduler.admissions();
   rig.scheduler.on_admission(1, rig.kv.admit(1, wants[0].tokens, ""));
-  const KvWant want = rig.scheduler.plan().at(0);
-  KvGrant grant{.sequence = 1, .granted = true, .appended = *rig.kv.reserve(1, want.positions)};
+  const KvGrant grant = ask_for(rig.kv, rig.scheduler.plan().at(0));
   const StepBatch batch = rig.scheduler.build(std::vector<KvGrant>{grant});
   CHECK(rig.scheduler.plan().empty());
   StepResult stale = rig.backend->step(batch);

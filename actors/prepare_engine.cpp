@@ -31,6 +31,7 @@ PreparedEngine prepare_engine(const EngineConfig& config) {
   options.threads = config.threads;
   options.kv_type_k = config.plan.kv_type_k;
   options.kv_type_v = config.plan.kv_type_v;
+  options.kv_layers = config.plan.kv_layers;
   options.max_batch_tokens = config.plan.max_batch_tokens;
   prepared.make_backend = [source = prepared.source, model = prepared.model_config, options] {
     return make_cpu_backend(source, model, options);

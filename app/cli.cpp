@@ -51,6 +51,7 @@ int run_checked(int argc, char** argv) {
   add_chat_command(program, action);
   add_generate_command(program, action);
   add_plan_command(program, action);
+  add_perplexity_command(program, action);
   add_inspect_command(program, action);
   add_tokenize_command(program, action);
   add_detokenize_command(program, action);

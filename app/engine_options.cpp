@@ -6,21 +6,11 @@
 #include <charconv>
 #include <cmath>
 #include <system_error>
+#include <utility>
 
 #include "engine/base/error.hpp"
 
 namespace sluice::app {
-namespace {
-
-DType parse_kv_type(const std::string& name, std::string_view option) {
-  const auto type = dtype_from_name(name);
-  if (type == DType::kF32 || type == DType::kF16) return *type;
-  throw Error(ErrorCode::kInvalidArgument,
-              fmt::format("{} does not know the KV type \"{}\"; use f16 or f32.", option, name));
-}
-
-}  // namespace
-
 void EngineOptions::add_to(CLI::App& command, EngineUse use, bool model_is_positional) {
   const std::string model_help = "Model file (GGUF). Default: the bundled demo model";
   if (model_is_positional) {
@@ -48,10 +38,7 @@ void EngineOptions::add_to(CLI::App& command, EngineUse use, bool model_is_posit
       ->capture_default_str()
       ->check(CLI::Range(0.0, 0.9))
       ->group(memory_group);
-  command.add_option("--kv-type", kv_type, "Type of the KV cache: f16 or f32. Default: f16")
-      ->group(memory_group);
-  command.add_option("--kv-type-k", kv_type_k, "Type of K alone")->group(memory_group);
-  command.add_option("--kv-type-v", kv_type_v, "Type of V alone")->group(memory_group);
+  kv.add_to(command, memory_group);
   command.add_option("--block-size", config.plan.block_size, "Positions in a KV block")
       ->capture_default_str()
       ->check(CLI::Range(1, 1024))
@@ -130,11 +117,10 @@ EngineConfig EngineOptions::finish() const {
 
 EngineConfig EngineOptions::plan_settings() const {
   EngineConfig result = config;
-  if (!kv_type.empty()) {
-    result.plan.kv_type_k = result.plan.kv_type_v = parse_kv_type(kv_type, "--kv-type");
-  }
-  if (!kv_type_k.empty()) result.plan.kv_type_k = parse_kv_type(kv_type_k, "--kv-type-k");
-  if (!kv_type_v.empty()) result.plan.kv_type_v = parse_kv_type(kv_type_v, "--kv-type-v");
+  KvTypes types = kv.finish();
+  result.plan.kv_type_k = types.type_k;
+  result.plan.kv_type_v = types.type_v;
+  result.plan.kv_layers = std::move(types.layers);
   if (!memory.empty()) result.plan.memory_limit_bytes = parse_bytes(memory, "--memory");
   return result;
 }

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "actors/engine.hpp"
+#include "app/kv_options.hpp"
 
 namespace sluice::app {
 
@@ -19,9 +20,7 @@ enum class EngineUse {
 
 struct EngineOptions {
   EngineConfig config;
-  std::string kv_type;    ///< both K and V
-  std::string kv_type_k;  ///< overrides kv_type
-  std::string kv_type_v;
+  KvOptions kv;
   std::string memory;  ///< e.g. "8GiB"; empty: what is available
   std::string log_level = "info";
 

@@ -37,16 +37,19 @@ kernels::Isa choose_isa(const std::string& key) {
   return *isa;
 }
 
+KvTypes kv_types(const CpuBackendOptions& options) {
+  return {options.kv_type_k, options.kv_type_v, options.kv_layers};
+}
+
 /// The options with defaults filled in. Throws Error(kInvalidArgument, kUnsupported).
-CpuBackendOptions checked(CpuBackendOptions options) {
+CpuBackendOptions checked(CpuBackendOptions options, const ModelConfig& config) {
   if (options.threads < 0 || options.threads > kMaxThreads)
     throw Error(ErrorCode::kInvalidArgument,
                 fmt::format("{} threads are not possible; use 1 to {}, or 0 for one a core",
                             options.threads, kMaxThreads));
   if (options.max_batch_tokens < 1 || options.max_sampled_rows < 1)
     throw Error(ErrorCode::kInvalidArgument, "a step must be allowed at least 1 token");
-  kv_encoding(options.kv_type_k);
-  kv_encoding(options.kv_type_v);
+  check_kv_types(kv_types(options), config);
   if (options.threads == 0) options.threads = kernels::usable_physical_cores();
   return options;
 }
@@ -67,7 +70,7 @@ struct CpuBackend::Impl {
   Impl(std::shared_ptr<const ModelSource> source, const ModelConfig& model,
        const CpuBackendOptions& wanted)
       : config(model),
-        options(checked(wanted)),
+        options(checked(wanted, model)),
         kernels(kernels::kernel_table(choose_isa(options.kernels))),
         threads(options.threads),
         decoder(config, bind_llama_weights(std::move(source), config), kernels, threads,
@@ -102,7 +105,7 @@ CpuBackend::~CpuBackend() = default;
 
 void CpuBackend::allocate_pool(const KvPoolShape& shape) {
   impl_->pool = CpuKvPool{};  // gives the old one back first
-  impl_->pool = CpuKvPool(shape, impl_->config, impl_->options.kv_type_k, impl_->options.kv_type_v);
+  impl_->pool = CpuKvPool(shape, impl_->config, kv_types(impl_->options));
 }
 
 StepResult CpuBackend::step(const StepBatch& batch) noexcept {

@@ -9,6 +9,7 @@
 #include "engine/backend/backend.hpp"
 #include "engine/formats/dtype.hpp"
 #include "engine/formats/model_source.hpp"
+#include "engine/model/kv_types.hpp"
 #include "engine/model/model_config.hpp"
 
 namespace sluice {
@@ -17,6 +18,7 @@ struct CpuBackendOptions {
   std::int32_t threads = 0;  ///< 0: one per physical core
   DType kv_type_k = DType::kF16;
   DType kv_type_v = DType::kF16;
+  std::vector<KvLayerTypes> kv_layers{};  ///< exceptions from these, layer by layer
   Position max_batch_tokens = 512;  ///< largest step; scratch is sized for it
   /// Rows whose logits are computed at a time; a step that samples more takes several rounds.
   std::int32_t max_sampled_rows = 64;

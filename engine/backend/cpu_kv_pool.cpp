@@ -2,56 +2,84 @@
 
 #include <fmt/format.h>
 
+#include <initializer_list>
+
 #include "engine/base/error.hpp"
 
 namespace sluice {
 namespace {
 
+[[noreturn]] void too_large() {
+  throw Error(ErrorCode::kDoesNotFit,
+              "the KV pool would be larger than any memory; use fewer blocks");
+}
+
 /// Product of sizes. Throws when it does not fit into an address.
 std::size_t product(std::initializer_list<std::size_t> factors) {
   std::size_t result = 1;
   for (const std::size_t factor : factors)
-    if (__builtin_mul_overflow(result, factor, &result))
-      throw Error(ErrorCode::kDoesNotFit,
-                  "the KV pool would be larger than any memory; use fewer blocks");
+    if (__builtin_mul_overflow(result, factor, &result)) too_large();
   return result;
 }
 
 }  // namespace
 
 kernels::KvEncoding kv_encoding(DType type) {
-  if (type == DType::kF32) return kernels::KvEncoding::kF32;
-  if (type == DType::kF16) return kernels::KvEncoding::kF16;
-  throw Error(ErrorCode::kUnsupported,
-              fmt::format("the KV cache can't be stored as {}; use f16 or f32", traits(type).name));
+  switch (type) {
+    case DType::kF32:
+      return kernels::KvEncoding::kF32;
+    case DType::kF16:
+      return kernels::KvEncoding::kF16;
+    case DType::kBF16:
+      return kernels::KvEncoding::kBF16;
+    case DType::kQ8_0:
+      return kernels::KvEncoding::kQ8_0;
+    case DType::kQ4_0:
+      return kernels::KvEncoding::kQ4_0;
+    default:
+      throw Error(ErrorCode::kUnsupported,
+                  fmt::format("the KV cache can't be stored as {}", traits(type).name));
+  }
 }
 
-CpuKvPool::CpuKvPool(const KvPoolShape& shape, const ModelConfig& config, DType type_k,
-                     DType type_v)
+CpuKvPool::CpuKvPool(const KvPoolShape& shape, const ModelConfig& config, const KvTypes& types)
     : shape_(shape) {
-  form_.k_encoding = kv_encoding(type_k);
-  form_.v_encoding = kv_encoding(type_v);
+  check_kv_types(types, config);
   if (shape.num_blocks < 1 || shape.block_size < 1)
     throw Error(ErrorCode::kInvalidArgument,
                 fmt::format("a KV pool of {} blocks of {} positions holds nothing; both numbers "
                             "must be at least 1",
                             shape.num_blocks, shape.block_size));
-  form_.num_kv_heads = static_cast<std::size_t>(config.num_kv_heads);
-  form_.head_dim = static_cast<std::size_t>(config.head_dim);
-  form_.block_size = static_cast<std::size_t>(shape.block_size);
-  const std::size_t elements = product({static_cast<std::size_t>(shape.num_blocks),
-                                        form_.block_size, form_.num_kv_heads, form_.head_dim});
-  k_bytes_ = product({elements, kernels::kv_element_bytes(form_.k_encoding)});
-  v_bytes_ = product({elements, kernels::kv_element_bytes(form_.v_encoding)});
-  const auto layers = static_cast<std::size_t>(config.num_layers);
-  const std::size_t total = product({layers, k_bytes_}) + product({layers, v_bytes_});
+  const std::size_t rows = product({static_cast<std::size_t>(shape.num_blocks),
+                                    static_cast<std::size_t>(shape.block_size),
+                                    static_cast<std::size_t>(config.num_kv_heads)});
+  std::size_t total = 0;
+  const auto take = [&](DType type) {
+    const std::size_t begin = total;
+    if (__builtin_add_overflow(total, product({rows, kv_row_bytes(type, config.head_dim)}), &total))
+      too_large();
+    return begin;
+  };
+  for (std::int32_t i = 0; i < config.num_layers; ++i) {
+    const auto [type_k, type_v] = types.of_layer(i);
+    Layer layer;
+    layer.form.k_encoding = kv_encoding(type_k);
+    layer.form.v_encoding = kv_encoding(type_v);
+    layer.form.num_kv_heads = static_cast<std::size_t>(config.num_kv_heads);
+    layer.form.head_dim = static_cast<std::size_t>(config.head_dim);
+    layer.form.block_size = static_cast<std::size_t>(shape.block_size);
+    layer.k_begin = take(type_k);
+    layer.v_begin = take(type_v);
+    layers_.push_back(layer);
+  }
   memory_ = MappedMemory(total, "the KV pool");
 }
 
 kernels::KvLayer CpuKvPool::layer(std::size_t index) const {
-  kernels::KvLayer layer = form_;
-  layer.k = memory_.data() + index * (k_bytes_ + v_bytes_);
-  layer.v = layer.k + k_bytes_;
+  const Layer& found = layers_[index];
+  kernels::KvLayer layer = found.form;
+  layer.k = memory_.data() + found.k_begin;
+  layer.v = memory_.data() + found.v_begin;
   return layer;
 }
 

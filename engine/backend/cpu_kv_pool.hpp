@@ -3,10 +3,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "engine/backend/backend.hpp"
 #include "engine/backend/mapped_memory.hpp"
 #include "engine/formats/dtype.hpp"
+#include "engine/model/kv_types.hpp"
 #include "engine/model/model_config.hpp"
 #include "kernels/cpu/kernels.hpp"
 
@@ -15,9 +17,9 @@ namespace sluice {
 class CpuKvPool {
  public:
   CpuKvPool() = default;  ///< no blocks
-  /// Exactly num_blocks x block_size x layers x kv_dim elements of K and as many of V. Throws
-  /// Error: kUnsupported (storage type), kInvalidArgument (shape), kDoesNotFit.
-  CpuKvPool(const KvPoolShape& shape, const ModelConfig& config, DType type_k, DType type_v);
+  /// Exactly num_blocks x block_size x the sum of kv_layer_bytes() over the layers. Throws Error:
+  /// as check_kv_types, kInvalidArgument (shape), kDoesNotFit.
+  CpuKvPool(const KvPoolShape& shape, const ModelConfig& config, const KvTypes& types);
 
   std::int32_t num_blocks() const { return shape_.num_blocks; }
   std::int32_t block_size() const { return shape_.block_size; }
@@ -25,10 +27,15 @@ class CpuKvPool {
   kernels::KvLayer layer(std::size_t index) const;
 
  private:
+  /// Where a layer lies in memory_, in bytes, and its form without addresses.
+  struct Layer {
+    kernels::KvLayer form;
+    std::size_t k_begin = 0;
+    std::size_t v_begin = 0;
+  };
+
   KvPoolShape shape_{0, 1};
-  kernels::KvLayer form_;    ///< encodings and sizes; no addresses
-  std::size_t k_bytes_ = 0;  ///< of one layer
-  std::size_t v_bytes_ = 0;
+  std::vector<Layer> layers_;
   MappedMemory memory_;
 };
 

@@ -25,14 +25,6 @@ std::string count(std::int64_t n, const char* one, const char* many) {
   throw Error(ErrorCode::kInvalidArgument, message);
 }
 
-void check_kv_type(const ModelConfig& config, DType type, const char* which) {
-  const std::uint32_t block = traits(type).block_size;
-  if (static_cast<std::uint32_t>(config.head_dim) % block == 0) return;
-  invalid(std::string("KV type ") + std::string(traits(type).name) + " for " + which +
-          " packs elements in groups of " + std::to_string(block) + ", which heads of " +
-          std::to_string(config.head_dim) + " elements do not fill; use f16.");
-}
-
 void check(const ModelConfig& config, const PlanRequest& request) {
   if (config.num_layers <= 0 || config.num_kv_heads <= 0 || config.head_dim <= 0 ||
       config.context_length <= 0) {
@@ -56,8 +48,7 @@ void check(const ModelConfig& config, const PlanRequest& request) {
   if (!(request.headroom >= 0.0 && request.headroom < 1.0)) {
     invalid("The headroom is a share of the memory: it must be at least 0 and less than 1.");
   }
-  check_kv_type(config, request.kv_type_k, "K");
-  check_kv_type(config, request.kv_type_v, "V");
+  check_kv_types({request.kv_type_k, request.kv_type_v, request.kv_layers}, config);
 }
 
 std::int64_t blocks_for(std::int64_t positions, std::int64_t block_size) {
@@ -134,11 +125,11 @@ MemoryPlan make_plan(const ModelConfig& config, std::size_t weights_bytes,
       std::min<Position>(request.max_batch_tokens, kMaxSampledRows), request.threads);
   plan.kv_type_k = request.kv_type_k;
   plan.kv_type_v = request.kv_type_v;
-  const auto kv_dim = static_cast<std::size_t>(config.kv_dim());
-  plan.kv_bytes_per_token_layer =
-      bytes_for(request.kv_type_k, kv_dim) + bytes_for(request.kv_type_v, kv_dim);
-  plan.kv_bytes_per_token =
-      plan.kv_bytes_per_token_layer * static_cast<std::size_t>(config.num_layers);
+  plan.kv_layers = request.kv_layers;
+  const KvTypes types{plan.kv_type_k, plan.kv_type_v, plan.kv_layers};
+  plan.kv_bytes_per_token_layer = kv_layer_bytes({plan.kv_type_k, plan.kv_type_v, {}}, config, 0);
+  for (std::int32_t layer = 0; layer < config.num_layers; ++layer)
+    plan.kv_bytes_per_token += kv_layer_bytes(types, config, layer);
   plan.block_size = request.block_size;
   plan.context = request.context > 0 ? request.context : config.context_length;
 

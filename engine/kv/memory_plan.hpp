@@ -1,6 +1,7 @@
 // What the engine will take, computed before anything is taken.
 //
-//   bytes per token = layers x (bytes of kv_dim K elements + bytes of kv_dim V elements)
+//   bytes per token = sum over the layers of KV heads x (bytes of head_dim K elements + bytes of
+//                     head_dim V elements), each layer with its own types
 //
 // Worked example (the 7B class: 32 layers, 32 KV heads of 128, f16): 16 KiB a token and layer,
 // 512 KiB a token, 2 GiB at 4096 positions, 16 GiB for 8 such sequences.
@@ -10,8 +11,10 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "engine/formats/dtype.hpp"
+#include "engine/model/kv_types.hpp"
 #include "engine/model/model_config.hpp"
 
 namespace sluice {
@@ -25,6 +28,7 @@ struct PlanRequest {
   std::int32_t block_size = 16;
   DType kv_type_k = DType::kF16;
   DType kv_type_v = DType::kF16;
+  std::vector<KvLayerTypes> kv_layers{};  ///< exceptions from these, layer by layer
   Position max_batch_tokens = 512;
   std::int32_t threads = 0;            ///< of the backend; 0: as many as the machine has
   std::size_t memory_limit_bytes = 0;  ///< 0: what the machine has available now
@@ -43,7 +47,7 @@ struct MemoryPlan {
   std::size_t headroom_bytes = 0;
   std::size_t weights_bytes = 0;
   std::size_t scratch_bytes = 0;
-  std::size_t kv_bytes_per_token_layer = 0;
+  std::size_t kv_bytes_per_token_layer = 0;  ///< of a layer without types of its own
   std::size_t kv_bytes_per_token = 0;
   std::size_t kv_pool_bytes = 0;
   std::int32_t block_size = 0;
@@ -54,6 +58,7 @@ struct MemoryPlan {
   PlanLimit binding = PlanLimit::kRequest;
   DType kv_type_k = DType::kF16;
   DType kv_type_v = DType::kF16;
+  std::vector<KvLayerTypes> kv_layers{};
 
   std::size_t total_bytes() const { return weights_bytes + scratch_bytes + kv_pool_bytes; }
 };

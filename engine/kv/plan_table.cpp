@@ -72,6 +72,10 @@ std::vector<Row> rows_of(const MemoryPlan& plan, const ModelConfig& config) {
   const std::string types =
       fmt::format("K {}, V {}, {} x {} elements each", traits(plan.kv_type_k).name,
                   traits(plan.kv_type_v).name, config.num_kv_heads, config.head_dim);
+  const std::string layers =
+      counted(config.num_layers, "layer") +
+      (plan.kv_layers.empty() ? ""
+                              : "; " + describe({plan.kv_type_k, plan.kv_type_v, plan.kv_layers}));
   const std::size_t left =
       plan.limit_bytes - std::min(plan.limit_bytes, plan.total_bytes() + plan.headroom_bytes);
   return {
@@ -87,7 +91,7 @@ std::vector<Row> rows_of(const MemoryPlan& plan, const ModelConfig& config) {
       {"unplanned", format_bytes(left), ""},
       {},
       {"KV per token and layer", format_bytes(plan.kv_bytes_per_token_layer), types},
-      {"KV per token", format_bytes(plan.kv_bytes_per_token), counted(config.num_layers, "layer")},
+      {"KV per token", format_bytes(plan.kv_bytes_per_token), layers},
       {"KV per sequence",
        format_bytes(plan.kv_bytes_per_token * static_cast<std::size_t>(plan.context)),
        fmt::format("at {}", counted(plan.context, "position"))},
@@ -156,6 +160,16 @@ std::string plan_json(const MemoryPlan& plan, const ModelConfig& config) {
       .field("model_context", config.context_length)
       .field("kv_type_k", traits(plan.kv_type_k).name)
       .field("kv_type_v", traits(plan.kv_type_v).name);
+  json.key("kv_layers").begin_array();
+  for (const KvLayerTypes& entry : plan.kv_layers) {
+    json.begin_object()
+        .field("first", entry.first_layer)
+        .field("last", entry.last_layer)
+        .field("kv_type_k", traits(entry.type_k).name)
+        .field("kv_type_v", traits(entry.type_v).name)
+        .end_object();
+  }
+  json.end_array();
   write_plan_fields(json, plan);
   json.end_object();
   return json.take();

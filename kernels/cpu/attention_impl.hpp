@@ -8,6 +8,9 @@
 //
 // What a row sees is one run of positions, or two when `keep_first` lies before its window. Each
 // run is a step of its own within a tile, and its borders follow from the row's position alone.
+//
+// With `every`, what is seen before the window is taken first, in tiles of its own that hold
+// positions 0, every, 2 * every, ...: 64 positions that are seen, not 64 in a row.
 #pragma once
 
 #include <cmath>
@@ -24,7 +27,8 @@ inline constexpr std::size_t kQueriesTogether = 8;
 
 [[maybe_unused]] static constexpr std::size_t workspace_floats(std::size_t head_dim,
                                                                std::size_t queries) {
-  return kAttentionTile * (head_dim + padded_head_dim(head_dim) + kQueriesTogether) + 2 * queries;
+  return kAttentionTile * (2 * head_dim + kKvGroup + padded_head_dim(head_dim) + kQueriesTogether) +
+         2 * queries;
 }
 
 /// The parts of the work space, in floats.
@@ -35,13 +39,15 @@ struct AttentionWorkspace {
   float* weights;  ///< [kQueriesTogether x kAttentionTile]: scores, then their exponentials
   float* maximum;  ///< [queries]: running maximum of the scores
   float* sum;      ///< [queries]: running sum of the exponentials
+  float* columns;  ///< a tile of encoded keys, at most [head_dim + kKvGroup x kAttentionTile]
 
   AttentionWorkspace(float* base, std::size_t head_dim, std::size_t queries)
       : k(base),
         v(k + kAttentionTile * head_dim),
         weights(v + kAttentionTile * padded_head_dim(head_dim)),
         maximum(weights + kAttentionTile * kQueriesTogether),
-        sum(maximum + queries) {
+        sum(maximum + queries),
+        columns(sum + queries) {
     static_assert(S::kTileQueries <= kQueriesTogether && S::kWidth <= kLanesMax);
   }
 };
@@ -70,6 +76,13 @@ struct SeenPositions {
   if (kept.end < recent.begin) return {{kept, recent}};
   recent.begin = 0;
   return {{{}, recent}};
+}
+
+/// How many multiples of `every` the last row sees before its window.
+[[maybe_unused]] static constexpr std::size_t strided_seen(const AttentionOperands& a,
+                                                           std::size_t position) {
+  if (a.every == 0 || position < a.window) return 0;
+  return (position + 1 - a.window + a.every - 1) / a.every;
 }
 
 /// cap * tanh(x / cap); tanh y = 1 - 2 / (e^2y + 1).
@@ -187,12 +200,18 @@ void tile_values(float* const* out, const float* correction, PositionRun run, st
   }
 }
 
+/// Elements of a head: of a query and a key, of a value and an output.
+struct HeadSizes {
+  std::size_t key = 0;
+  std::size_t value = 0;
+};
+
 /// Q queries that see the same run of the tile (counted within it).
 template <class S, std::size_t Q>
 void attend_tile(const float* const* q, float* const* out, std::size_t first_query, PositionRun run,
-                 std::size_t head_dim, const AttentionOperands& a,
-                 const AttentionWorkspace<S>& space) {
-  tile_scores<S, Q>(q, head_dim, a, space);
+                 HeadSizes sizes, const AttentionOperands& a, const AttentionWorkspace<S>& space) {
+  const std::size_t head_dim = sizes.value;
+  tile_scores<S, Q>(q, sizes.key, a, space);
   float correction[Q];
   for (std::size_t i = 0; i < Q; ++i)
     correction[i] =
@@ -213,12 +232,12 @@ void attend_tile(const float* const* q, float* const* out, std::size_t first_que
 /// attend_tile with a run-time number of queries, at most N.
 template <class S, std::size_t N>
 void attend_queries(std::size_t queries, const float* const* q, float* const* out,
-                    std::size_t first_query, PositionRun run, std::size_t head_dim,
+                    std::size_t first_query, PositionRun run, HeadSizes sizes,
                     const AttentionOperands& a, const AttentionWorkspace<S>& space) {
   if (queries == N) {
-    attend_tile<S, N>(q, out, first_query, run, head_dim, a, space);
+    attend_tile<S, N>(q, out, first_query, run, sizes, a, space);
   } else if constexpr (N > 1) {
-    attend_queries<S, N - 1>(queries, q, out, first_query, run, head_dim, a, space);
+    attend_queries<S, N - 1>(queries, q, out, first_query, run, sizes, a, space);
   }
 }
 
@@ -230,21 +249,26 @@ struct QueryRows {
   std::size_t group = 0;       ///< query heads that share the KV head
   std::size_t first_head = 0;  ///< of the group
 
-  std::size_t element(std::size_t i, const AttentionOperands& a, std::size_t head_dim) const {
-    return (row_begin + i / group) * a.stride + (first_head + i % group) * head_dim;
+  const float* query(std::size_t i, const AttentionOperands& a, HeadSizes sizes) const {
+    const std::size_t stride = a.q_stride != 0 ? a.q_stride : a.stride;
+    return a.q + (row_begin + i / group) * stride + (first_head + i % group) * sizes.key;
+  }
+  float* output(std::size_t i, const AttentionOperands& a, HeadSizes sizes) const {
+    return a.out + (row_begin + i / group) * a.stride + (first_head + i % group) * sizes.value;
   }
   std::size_t position(std::size_t i, const AttentionOperands& a) const {
     return a.first_position + row_begin + i / group;
   }
 };
 
-/// All queries on one tile whose K and V have been read; `which` of their runs.
-template <class S>
-void attend_run(const QueryRows& rows, std::size_t which, PositionRun tile, std::size_t head_dim,
-                const AttentionOperands& a, const AttentionWorkspace<S>& space) {
+/// All queries on one tile whose K and V have been read; run_of(position) is what a query there
+/// sees, and `tile` which part of it was read.
+template <class S, class RunOf>
+void attend_run(const QueryRows& rows, PositionRun tile, HeadSizes sizes,
+                const AttentionOperands& a, const AttentionWorkspace<S>& space,
+                const RunOf& run_of_position) {
   const auto run_of = [&](std::size_t i) {
-    const std::size_t position = rows.position(i, a);
-    return clip(seen_from(a, position, position).runs[which], tile);
+    return clip(run_of_position(rows.position(i, a)), tile);
   };
   std::size_t i = 0;
   while (i < rows.count) {
@@ -259,31 +283,39 @@ void attend_run(const QueryRows& rows, std::size_t which, PositionRun tile, std:
     while (together < S::kTileQueries && i + together < rows.count) {
       const PositionRun other = run_of(i + together);
       if (other.begin != run.begin || other.end != run.end) break;
-      q[together] = a.q + rows.element(i + together, a, head_dim);
-      out[together] = a.out + rows.element(i + together, a, head_dim);
+      q[together] = rows.query(i + together, a, sizes);
+      out[together] = rows.output(i + together, a, sizes);
       ++together;
     }
     attend_queries<S, S::kTileQueries>(
-        together, q, out, i, {run.begin - tile.begin, run.end - tile.begin}, head_dim, a, space);
+        together, q, out, i, {run.begin - tile.begin, run.end - tile.begin}, sizes, a, space);
     i += together;
   }
 }
 
+/// What is seen before the windows, in tiles of every so manieth position.
 template <class S>
-void attention(const KvLayer& layer, const AttentionOperands& a, std::size_t kv_head,
-               std::size_t row_begin, std::size_t row_end, float* workspace) {
-  const std::size_t group = a.num_heads / layer.num_kv_heads;
-  const QueryRows rows{row_begin, (row_end - row_begin) * group, group, kv_head * group};
-  const AttentionWorkspace<S> space(workspace, layer.head_dim, rows.count);
-  for (std::size_t i = 0; i < rows.count; ++i) {
-    // A sink is where the softmax starts: its exponential counts, and it has no value.
-    space.maximum[i] = a.sinks == nullptr ? -HUGE_VALF : a.sinks[rows.first_head + i % group];
-    space.sum[i] = a.sinks == nullptr ? 0.0F : 1.0F;
-    std::memset(a.out + rows.element(i, a, layer.head_dim), 0, layer.head_dim * sizeof(float));
+void attend_strided(const KvLayer& layer, const QueryRows& rows, std::size_t kv_head,
+                    HeadSizes sizes, const AttentionOperands& a,
+                    const AttentionWorkspace<S>& space) {
+  const std::size_t most = strided_seen(a, rows.position(rows.count - 1, a));
+  for (std::size_t begin = 0; begin < most; begin += kAttentionTile) {
+    const PositionRun tile = clip({begin, begin + kAttentionTile}, {0, most});
+    gather_strided<S>(layer, a.blocks, kv_head, {begin * a.every, a.every, tile.end - begin},
+                      space.columns, space.k, space.v);
+    attend_run<S>(rows, tile, sizes, a, space, [&](std::size_t position) {
+      return PositionRun{0, strided_seen(a, position)};
+    });
   }
-  const std::size_t positions = a.first_position + row_end;  // up to the last row's
-  const SeenPositions seen = seen_from(a, a.first_position + row_begin, positions - 1);
-  for (std::size_t begin = 0; begin < positions; begin += kAttentionTile) {
+}
+
+/// The window, the kept positions, or everything.
+template <class S>
+void attend_runs(const KvLayer& layer, const QueryRows& rows, std::size_t kv_head, HeadSizes sizes,
+                 const AttentionOperands& a, const AttentionWorkspace<S>& space) {
+  const std::size_t last = rows.position(rows.count - 1, a);
+  const SeenPositions seen = seen_from(a, rows.position(0, a), last);
+  for (std::size_t begin = 0; begin <= last; begin += kAttentionTile) {
     const PositionRun tile{begin, begin + kAttentionTile};
     bool read = false;
     for (const PositionRun& whole : seen.runs) {
@@ -294,10 +326,29 @@ void attention(const KvLayer& layer, const AttentionOperands& a, std::size_t kv_
     }
     if (!read) continue;
     for (const std::size_t which : {0U, 1U})
-      attend_run<S>(rows, which, tile, layer.head_dim, a, space);
+      attend_run<S>(rows, tile, sizes, a, space, [&](std::size_t position) {
+        return seen_from(a, position, position).runs[which];
+      });
   }
+}
+
+template <class S>
+void attention(const KvLayer& layer, const AttentionOperands& a, std::size_t kv_head,
+               std::size_t row_begin, std::size_t row_end, float* workspace) {
+  const std::size_t group = a.num_heads / layer.num_kv_heads;
+  const HeadSizes sizes{key_dim_of(layer), layer.head_dim};
+  const QueryRows rows{row_begin, (row_end - row_begin) * group, group, kv_head * group};
+  const AttentionWorkspace<S> space(workspace, layer.head_dim, rows.count);
   for (std::size_t i = 0; i < rows.count; ++i) {
-    float* out = a.out + rows.element(i, a, layer.head_dim);
+    // A sink is where the softmax starts: its exponential counts, and it has no value.
+    space.maximum[i] = a.sinks == nullptr ? -HUGE_VALF : a.sinks[rows.first_head + i % group];
+    space.sum[i] = a.sinks == nullptr ? 0.0F : 1.0F;
+    std::memset(rows.output(i, a, sizes), 0, layer.head_dim * sizeof(float));
+  }
+  attend_strided<S>(layer, rows, kv_head, sizes, a, space);
+  attend_runs<S>(layer, rows, kv_head, sizes, a, space);
+  for (std::size_t i = 0; i < rows.count; ++i) {
+    float* out = rows.output(i, a, sizes);
     for (std::size_t d = 0; d < layer.head_dim; ++d) out[d] /= space.sum[i];
   }
 }

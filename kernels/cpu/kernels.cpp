@@ -2,6 +2,7 @@
 
 #include "kernels/cpu/attention_impl.hpp"
 #include "kernels/cpu/isa_tables.hpp"
+#include "kernels/cpu/kv_encode_impl.hpp"
 #include "kernels/cpu/matmul_impl.hpp"
 #include "kernels/cpu/packed_matmul_impl.hpp"
 
@@ -11,8 +12,8 @@ std::size_t matmul_workspace_floats(std::size_t cols) {
   return decode_block_rows(cols) * cols;
 }
 
-std::size_t kv_element_bytes(KvEncoding encoding) {
-  return encoding == KvEncoding::kF16 ? 2 : 4;
+std::size_t kv_row_bytes(KvEncoding encoding, std::size_t elements) {
+  return row_bytes(encoding, elements);
 }
 
 std::size_t attention_workspace_floats(std::size_t num_heads, std::size_t num_kv_heads,

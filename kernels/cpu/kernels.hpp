@@ -48,14 +48,23 @@ struct MatmulOperands {
 /// Floats of work space that a matmul with this many columns needs, for one thread.
 std::size_t matmul_workspace_floats(std::size_t cols);
 
-/// Storage of K and V elements.
-enum class KvEncoding : std::uint8_t { kF32, kF16 };
-std::size_t kv_element_bytes(KvEncoding encoding);
+/// Storage of K and V elements. The last two are quantised: groups of 32 elements of one position
+/// and head share an f16 scale, and each element is an 8- or 4-bit code. Heads that are no
+/// multiple of 32 are filled up to one.
+enum class KvEncoding : std::uint8_t { kF32, kF16, kBF16, kQ8_0, kQ4_0 };
 
-/// One layer of the KV pool. Layout, in elements:
-///   K [block][kv head][head_dim][block_size]   a column is a position: scores are computed for
+/// Bytes of `elements` elements of one position and head.
+std::size_t kv_row_bytes(KvEncoding encoding, std::size_t elements);
+
+/// One layer of the KV pool, in elements:
+///   K [block][kv head][key_dim][block_size]    a column is a position: scores are computed for
 ///                                              neighbouring positions side by side
 ///   V [block][kv head][block_size][head_dim]
+/// Quantised, with G = groups of 32 in a row:
+///   K [block][kv head]{codes [G * 32 (8 bit) or G * 16 bytes (4 bit)][block_size],
+///                      scales [G][block_size]}
+///   V [block][kv head][block_size][G]{scale, codes}, the blocks of GGUF's types of these names
+/// A byte of 4-bit codes holds elements r (low) and 16 + r (high) of its group.
 struct KvLayer {
   std::byte* k = nullptr;
   std::byte* v = nullptr;
@@ -64,16 +73,19 @@ struct KvLayer {
   std::size_t num_kv_heads = 0;
   std::size_t head_dim = 0;
   std::size_t block_size = 0;
+  std::size_t key_dim = 0;  ///< elements of a key, when they are fewer than head_dim; 0: head_dim
 };
 
 /// Query rows of one sequence. Row i stands at position p = first_position + i and sees, of the
-/// positions 0 .. p, those of the last `window` and those below `keep_first`. They are found
-/// through the block table; entries of blocks that no row of a call sees are not looked at.
+/// positions 0 .. p, those of the last `window`, those below `keep_first` and the multiples of
+/// `every`. They are found through the block table; entries of blocks that no row of a call sees
+/// are not looked at.
 ///
-/// Worked example: window 4, keep_first 1. Position 9 sees 0, 6, 7, 8, 9.
+/// Worked examples: window 4, keep_first 1: position 9 sees 0, 6, 7, 8, 9. Window 4, every 3:
+/// position 9 sees 0, 3, 6, 7, 8, 9.
 struct AttentionOperands {
-  const float* q = nullptr;  ///< [rows x num_heads * head_dim], rotated
-  float* out = nullptr;      ///< same shape
+  const float* q = nullptr;  ///< [rows x num_heads * key_dim], rotated
+  float* out = nullptr;      ///< [rows x num_heads * head_dim]
   std::size_t stride = 0;    ///< of both
   std::size_t num_heads = 0;
   float scale = 1.0F;  ///< of q . k, usually 1 / sqrt(head_dim)
@@ -83,6 +95,9 @@ struct AttentionOperands {
   std::size_t keep_first = 0;    ///< positions below it are always seen
   float softcap = 0.0F;          ///< scores become softcap * tanh(score / softcap); 0: unchanged
   const float* sinks = nullptr;  ///< [num_heads]: one more logit of each softmax, without value
+  std::size_t every = 0;     ///< before the window every so many positions are seen; 0: none. Only
+                             ///< with a window and without keep_first
+  std::size_t q_stride = 0;  ///< of q, where it is not `stride`
 };
 
 /// Positions that attention takes at a time, counted from position 0.
@@ -111,7 +126,8 @@ struct KernelTable {
   /// y += x.
   void (*add)(float* y, const float* x, std::size_t n) = nullptr;
 
-  /// Writes K and V of one position: [num_kv_heads x head_dim] each, to row `offset` of `block`.
+  /// Writes K [num_kv_heads x key_dim] and V [num_kv_heads x head_dim] of one position to row
+  /// `offset` of `block`. Touches no byte of another position.
   void (*write_kv)(const KvLayer& layer, std::size_t block, std::size_t offset, const float* k,
                    const float* v) = nullptr;
 

@@ -90,6 +90,14 @@ struct Avx512Simd {
     const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
     return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes));
   }
+  static void load_nibbles(const std::byte* p, Vec& low, Vec& high) {
+    const __m512i bytes =
+        _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+    const __m512i eight = _mm512_set1_epi32(8);
+    low =
+        _mm512_cvtepi32_ps(_mm512_sub_epi32(_mm512_and_epi32(bytes, _mm512_set1_epi32(15)), eight));
+    high = _mm512_cvtepi32_ps(_mm512_sub_epi32(_mm512_srli_epi32(bytes, 4), eight));
+  }
   static Vec broadcast_f16(const std::byte* p) {
     std::int16_t h = 0;
     __builtin_memcpy(&h, p, 2);

@@ -176,6 +176,11 @@ struct ScalarSimd {
   static Vec load_i8(const std::byte* p) {
     return make([&](std::size_t i) { return static_cast<float>(static_cast<std::int8_t>(p[i])); });
   }
+  /// 4-bit codes of kWidth bytes, each minus 8: the low halves and the high halves.
+  static void load_nibbles(const std::byte* p, Vec& low, Vec& high) {
+    low = make([&](std::size_t i) { return static_cast<float>(p[i] & std::byte{15}) - 8.0F; });
+    high = make([&](std::size_t i) { return static_cast<float>(p[i] >> 4) - 8.0F; });
+  }
   /// One half-precision number in all lanes.
   static Vec broadcast_f16(const std::byte* p) {
     std::uint16_t h = 0;

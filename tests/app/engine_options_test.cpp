@@ -35,8 +35,8 @@ TEST_CASE("the bundled model is found from a build folder") {
 
 TEST_CASE("KV types that this version can not store are refused") {
   sluice::app::EngineOptions options;
-  options.kv_type = "q8_0";
+  options.kv.both = "q5_0";
   CHECK_THROWS_AS(options.finish(), Error);
-  options.kv_type = "f32";
+  options.kv.both = "f32";
   CHECK(options.finish().plan.kv_type_k == sluice::DType::kF32);
 }

@@ -56,6 +56,7 @@ const std::map<std::string, std::set<std::string>>& engine_parts() {
       {"model", {"base", "formats", "sampling"}},
       {"kv", {"base", "formats", "model"}},
       {"backend", {"base", "formats", "model", "sampling"}},
+      {"evaluate", {"base", "formats", "model", "sampling", "backend"}},
       {"schedule", {"base", "formats", "model", "sampling", "kv", "backend"}},
       {"stream", {"base", "formats", "tokenizer", "chat", "sampling", "kv", "backend", "schedule"}},
   };

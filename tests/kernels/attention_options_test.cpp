@@ -15,9 +15,12 @@ const Shape kShapes[] = {{8, 4, 8}, {3, 1, 20}, {6, 2, 64}};
 std::vector<AttentionOptions> options_for(const Shape& shape) {
   std::vector<float> sinks;
   for (std::size_t h = 0; h < shape.heads; ++h) sinks.push_back(static_cast<float>(h) - 2.0F);
-  return {{1, 0, 0.0F, {}},   {32, 0, 0.0F, {}},  {64, 0, 0.0F, {}},   {70, 0, 0.0F, {}},
-          {199, 0, 0.0F, {}}, {500, 7, 0.0F, {}}, {9, 4, 0.0F, {}},    {30, 65, 0.0F, {}},
-          {1, 1, 0.0F, {}},   {0, 0, 1.5F, {}},   {0, 0, 0.0F, sinks}, {20, 3, 2.0F, sinks}};
+  return {{1, 0, 0.0F, {}},     {32, 0, 0.0F, {}},     {64, 0, 0.0F, {}},
+          {70, 0, 0.0F, {}},    {199, 0, 0.0F, {}},    {500, 7, 0.0F, {}},
+          {9, 4, 0.0F, {}},     {30, 65, 0.0F, {}},    {1, 1, 0.0F, {}},
+          {0, 0, 1.5F, {}},     {0, 0, 0.0F, sinks},   {20, 3, 2.0F, sinks},
+          {1, 0, 0.0F, {}, 1},  {10, 0, 0.0F, {}, 2},  {33, 0, 1.5F, sinks, 3},
+          {64, 0, 0.0F, {}, 8}, {50, 0, 0.0F, {}, 70}, {500, 0, 0.0F, {}, 4}};
 }
 
 }  // namespace
@@ -39,14 +42,16 @@ TEST_CASE("attention with options depends on neither rows nor chunks nor blocks"
     for (const Shape& shape : kShapes)
       for (const AttentionOptions& options : options_for(shape)) {
         CAPTURE(isa_name(table->isa), shape.head_dim, options.window, options.keep_first);
-        const Sequence first(*table, shape, kPositions, 16, KvEncoding::kF16, 1, 2);
-        const std::vector<float> whole = first.attend(0, kPositions, kAttentionRows, options);
-        for (const std::size_t rows : {1U, 3U, 7U})
-          CHECK(first.attend(0, kPositions, rows, options) == whole);
-        for (const std::size_t block_size : {1U, 5U, 16U, 64U}) {
-          const Sequence other(*table, shape, kPositions, block_size, KvEncoding::kF16, 1,
-                               static_cast<std::uint32_t>(block_size));
-          CHECK(other.attend(0, kPositions, kAttentionRows, options) == whole);
+        for (const KvEncoding encoding : {KvEncoding::kF16, KvEncoding::kQ4_0}) {
+          const Sequence first(*table, shape, kPositions, 16, encoding, 1, 2);
+          const std::vector<float> whole = first.attend(0, kPositions, kAttentionRows, options);
+          for (const std::size_t rows : {1U, 3U, 7U})
+            CHECK(first.attend(0, kPositions, rows, options) == whole);
+          for (const std::size_t block_size : {1U, 5U, 16U, 64U}) {
+            const Sequence other(*table, shape, kPositions, block_size, encoding, 1,
+                                 static_cast<std::uint32_t>(block_size));
+            CHECK(other.attend(0, kPositions, kAttentionRows, options) == whole);
+          }
         }
       }
 }

@@ -20,9 +20,11 @@ struct AttentionOptions {
   std::size_t keep_first = 0;
   float softcap = 0.0F;
   std::vector<float> sinks;
+  std::size_t every = 0;
 
   bool sees(std::size_t position, std::size_t other) const {
-    return other <= position && (window == 0 || position - other < window || other < keep_first);
+    return other <= position && (window == 0 || position - other < window || other < keep_first ||
+                                 (every != 0 && other % every == 0));
   }
 };
 
@@ -40,7 +42,8 @@ class Sequence {
     for (std::size_t i = 0; i < num_blocks; ++i) blocks_.push_back(static_cast<std::int32_t>(i));
     std::mt19937 block_random(block_seed);
     std::shuffle(blocks_.begin(), blocks_.end(), block_random);
-    const std::size_t bytes = num_blocks * block_size * kv_dim() * kv_element_bytes(encoding);
+    const std::size_t bytes =
+        num_blocks * block_size * shape.kv_heads * kv_row_bytes(encoding, shape.head_dim);
     // Never written positions hold NaN (all bits set), which must not be seen.
     k_bytes_.assign(bytes, std::byte{0xFF});
     v_bytes_.assign(bytes, std::byte{0xFF});
@@ -87,6 +90,7 @@ class Sequence {
     a.window = options.window;
     a.keep_first = options.keep_first;
     a.softcap = options.softcap;
+    a.every = options.every;
     a.sinks = options.sinks.empty() ? nullptr : options.sinks.data();
     for (std::size_t h = 0; h < shape_.kv_heads; ++h)
       for (std::size_t row = 0; row < end - first; row += rows)
@@ -103,6 +107,9 @@ class Sequence {
   }
 
   std::vector<float> q, k, v;
+
+  const std::vector<std::byte>& key_bytes() const { return k_bytes_; }
+  const std::vector<std::byte>& value_bytes() const { return v_bytes_; }
 
  private:
   double score(std::size_t p, std::size_t t, std::size_t h, double softcap) const {

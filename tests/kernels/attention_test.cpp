@@ -29,7 +29,8 @@ TEST_CASE("attention agrees with its definition in double precision") {
 TEST_CASE("attention rows do not depend on other rows or block numbers or block size") {
   for (const KernelTable* table : tables())
     for (const Shape& shape : kShapes)
-      for (const KvEncoding encoding : {KvEncoding::kF32, KvEncoding::kF16}) {
+      for (const KvEncoding encoding : {KvEncoding::kF32, KvEncoding::kF16, KvEncoding::kBF16,
+                                        KvEncoding::kQ8_0, KvEncoding::kQ4_0}) {
         const std::size_t n = 150;
         CAPTURE(isa_name(table->isa), shape.heads, shape.kv_heads, shape.head_dim);
         const Sequence first(*table, shape, n, 16, encoding, 1, 2);

@@ -226,6 +226,8 @@ TEST_CASE("options that make no sense are refused with a sentence") {
   CHECK(code([](auto& o) { o.max_batch_tokens = 0; }) == ErrorCode::kInvalidArgument);
   CHECK(code([](auto& o) { o.max_sampled_rows = 0; }) == ErrorCode::kInvalidArgument);
   CHECK(code([](auto& o) { o.kernels = "mmx"; }) == ErrorCode::kInvalidArgument);
-  CHECK(code([](auto& o) { o.kv_type_k = DType::kBF16; }) == ErrorCode::kUnsupported);
-  CHECK(code([](auto& o) { o.kv_type_v = DType::kQ8_0; }) == ErrorCode::kUnsupported);
+  CHECK(code([](auto& o) { o.kv_type_k = DType::kQ4_K; }) == ErrorCode::kUnsupported);
+  CHECK(code([](auto& o) { o.kv_type_v = DType::kQ5_0; }) == ErrorCode::kUnsupported);
+  CHECK(code([](auto& o) { o.kv_layers = {{0, 99, DType::kF16, DType::kF16}}; }) ==
+        ErrorCode::kInvalidArgument);
 }

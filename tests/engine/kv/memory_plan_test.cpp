@@ -74,6 +74,9 @@ TEST_CASE("KV types have their sizes") {
   CHECK(per_token(DType::kF32, DType::kF32) == 2 * f16);
   CHECK(per_token(DType::kQ8_0, DType::kQ8_0) / f16 == Approx(34.0 / 64.0));
   CHECK(per_token(DType::kF16, DType::kQ8_0) / f16 == Approx(0.5 + 17.0 / 64.0));
+  CHECK(per_token(DType::kQ4_0, DType::kQ4_0) / f16 == Approx(18.0 / 64.0));
+  asked.kv_layers = {{0, 7, DType::kF16, DType::kF16}};
+  CHECK(per_token(DType::kQ8_0, DType::kQ8_0) / f16 == Approx(0.25 + 0.75 * 34.0 / 64.0));
 }
 
 TEST_CASE("grouped heads shrink the KV and nothing else") {
@@ -157,10 +160,10 @@ TEST_CASE("settings that contradict the model are refused") {
   refused([](PlanRequest& r) { r.headroom = 1.0; });
   refused([](PlanRequest& r) { r.headroom = -0.1; });
   refused([](PlanRequest& r) { r.max_batch_tokens = 0; });
+  refused([](PlanRequest& r) { r.kv_layers = {{30, 32, DType::kF16, DType::kF16}}; });
   PlanRequest asked = request(1, limit);
-  asked.kv_type_v = DType::kQ8_0;
-  const ModelConfig odd = parse_shape("layers=5,hidden=64,heads=8");
-  CHECK(message_of(odd, 0, asked, ErrorCode::kInvalidArgument).find("heads of 8") !=
+  asked.kv_type_v = DType::kQ5_0;
+  CHECK(message_of(seven_b(), 0, asked, ErrorCode::kUnsupported).find("q5_0") !=
         std::string::npos);
 }
 

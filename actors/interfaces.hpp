@@ -12,6 +12,7 @@
 //   scheduler  -> executor    step                          answered with tokens
 //   scheduler  -> kv_manager  commit                        what was computed, who has gone
 //   scheduler  -> session     publish                       once per step and session
+//   (judge)    -> session     judged                        what a rule of the caller says
 //   session    -> scheduler   credit                        draw so many more
 //   session    -> scheduler   steer                         another maximum, another temperature
 //   session    -> scheduler   remove                        over
@@ -59,6 +60,7 @@ CAF_ADD_ATOM(sluice_actors, sluice, reserve_atom, "reserve")
 CAF_ADD_ATOM(sluice_actors, sluice, step_atom, "step")
 CAF_ADD_ATOM(sluice_actors, sluice, commit_atom, "commit")
 CAF_ADD_ATOM(sluice_actors, sluice, publish_atom, "publish")
+CAF_ADD_ATOM(sluice_actors, sluice, judged_atom, "judged")
 CAF_ADD_ATOM(sluice_actors, sluice, credit_atom, "credit")
 CAF_ADD_ATOM(sluice_actors, sluice, go_on_atom, "go_on")
 CAF_ADD_ATOM(sluice_actors, sluice, status_atom, "status")
@@ -110,6 +112,7 @@ using SessionRef = caf::typed_actor<
     caf::reacts_to<serve_atom, Service>,                 // submit (again) here
     caf::reacts_to<refuse_atom, Refusal>,                // no service any more: end with an error
     caf::reacts_to<publish_atom, Epoch, Publications>,   // from the scheduler
+    caf::reacts_to<judged_atom, std::uint64_t, StopAnswer>,  // to a question of this number
     caf::reacts_to<delivered_atom, std::uint64_t>,       // the listener has events up to here
     caf::reacts_to<unheard_atom>,                        // nobody is left who could acknowledge
     caf::reacts_to<pause_atom>,                          // draw no further tokens
@@ -229,6 +232,7 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::Refusal)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::Publications)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::Steering)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::StreamChanges)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::StopAnswer)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::Submission)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::AdmitRequest)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::AdmitAnswer)

@@ -1,6 +1,8 @@
 #include "actors/session_actor.hpp"
 
 #include <algorithm>
+#include <caf/send.hpp>
+#include <exception>
 #include <utility>
 
 #include "actors/actor_base.hpp"
@@ -28,6 +30,7 @@ void merge(StreamChanges& into, StreamChanges later) {
 
 SessionState::~SessionState() {
   if (parts) parts->link->cut();
+  if (judge) judge->over(parts->id);
 }
 
 SessionActor::SessionActor(caf::actor_config& config, SessionParts parts) : stateful_actor(config) {
@@ -50,6 +53,9 @@ SessionActor::behavior_type SessionActor::make_behavior() {
       [this](refuse_atom, const Refusal& refusal) { refuse(refusal); },
       [this](publish_atom, Epoch epoch, const Publications& publications) {
         on_publications(epoch, publications.list);
+      },
+      [this](judged_atom, std::uint64_t number, StopAnswer& answer) {
+        on_judged(number, std::move(answer));
       },
       [this](delivered_atom, std::uint64_t number) {
         if (state.started) carry_out(state.machine->on_delivered(number));
@@ -76,6 +82,7 @@ void SessionActor::begin() {
   SessionParts& parts = *state.parts;
   auto prepared = prepare_stream(parts.request, *parts.service);
   state.default_maximum = !parts.request.stop.max_new_tokens;
+  state.judge = parts.request.stop.judge.judge;
   parts.request = {};
   if (const auto* error = std::get_if<IntakeError>(&prepared)) {
     return refuse({error->code, error->message});
@@ -170,11 +177,36 @@ void SessionActor::on_publications(Epoch epoch, const std::vector<Publication>& 
 // the end; where the machine thinks otherwise, it goes on.
 void SessionActor::give_verdict() {
   if (ending()) return;
-  const std::vector<TokenId>& tokens = state.machine->generated_tokens();
-  if (tokens.empty()) return;
-  if (std::binary_search(state.end_tokens.begin(), state.end_tokens.end(), tokens.back())) {
+  const TokenId last = state.machine->last_judged_token();
+  if (std::binary_search(state.end_tokens.begin(), state.end_tokens.end(), last)) {
     send(state.service.scheduler, go_on_atom::value, state.parts->id);
   }
+}
+
+// -- the caller's own rule ------------------------------------------------------------------------
+
+void SessionActor::ask(StopQuestion question) {
+  const std::uint64_t number = question.number;
+  question.stream = state.parts->id;
+  // From whatever thread, and also when this stream has ended meanwhile.
+  const StopReply reply([link = state.parts->link, number](StopAnswer answer) {
+    if (const SessionRef session = link->session()) {
+      caf::anon_send(session, judged_atom::value, number, std::move(answer));
+    }
+  });
+  try {
+    state.judge->judge(std::move(question), reply);
+  } catch (const std::exception& error) {
+    reply({.failure = error.what()});
+  } catch (...) {
+    reply({.failure = "it threw something that is no std::exception"});
+  }
+}
+
+void SessionActor::on_judged(std::uint64_t number, StopAnswer answer) {
+  if (ending()) return;
+  carry_out(state.machine->on_judged(number, std::move(answer), clock().now()));
+  give_verdict();
 }
 
 // -- from the listener ----------------------------------------------------------------------------
@@ -276,6 +308,7 @@ void SessionActor::carry_out(SessionMachine::Output output) {
     if (output.remove_sequence && state.service.scheduler) {
       send(state.service.scheduler, remove_atom::value, state.parts->id);
     }
+    if (output.question) ask(std::move(*output.question));
     if (output.closed) return quit();
     if (output.events.empty() || state.parts->delivery != Delivery::kOnReturn) break;
     output = state.machine->on_delivered(last);

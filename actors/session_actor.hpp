@@ -46,6 +46,8 @@ struct SessionState {
   bool early_pause = false;
   std::optional<StreamChanges> early_changes;
 
+  std::shared_ptr<StopJudge> judge;  ///< the caller's own, if there is one
+
   // For submissions.
   std::vector<TokenId> prompt;
   std::vector<TokenId> end_tokens;
@@ -79,6 +81,10 @@ class SessionActor final : public SessionRef::stateful_base<SessionState> {
   // From the scheduler.
   void on_publications(Epoch epoch, const std::vector<Publication>& publications);
   void give_verdict();
+
+  // To the caller's own rule, and back.
+  void ask(StopQuestion question);
+  void on_judged(std::uint64_t number, StopAnswer answer);
 
   // From the listener.
   void on_cancel(std::string detail);

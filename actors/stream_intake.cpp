@@ -65,9 +65,14 @@ std::vector<TokenId> sorted_union(std::vector<TokenId> a, const std::vector<Toke
   return a;
 }
 
-Position default_maximum(const ServiceContext& service) {
-  if (!service.lengths) return service.default_max_new_tokens;
-  return std::max(service.lengths->in_force().tokens, 1);
+/// What was asked for, or the default in force.
+std::pair<Position, MaximumSource> wished_maximum(const GenerateRequest& request,
+                                                  const ServiceContext& service) {
+  if (request.stop.max_new_tokens) return {*request.stop.max_new_tokens, MaximumSource::kRequest};
+  if (!service.lengths) return {service.default_max_new_tokens, MaximumSource::kConfigured};
+  const DefaultMaximum in_force = service.lengths->in_force();
+  return {std::max(in_force.tokens, 1),
+          in_force.observed ? MaximumSource::kLearned : MaximumSource::kConfigured};
 }
 
 SamplingParams make_sampling(const GenerateRequest& request, std::uint64_t seed,
@@ -107,9 +112,10 @@ std::variant<PreparedStream, IntakeError> prepare_stream(const GenerateRequest& 
   session.model_name = service.model_name;
   session.prompt_tokens = prompt_tokens;
   session.context_length = service.context_length;
-  const Position wish = request.stop.max_new_tokens.value_or(default_maximum(service));
+  const auto [wish, source] = wished_maximum(request, service);
   session.max_new_tokens = std::min(wish, room);
   session.max_from_context = wish > room;
+  session.max_source = source;
   session.stop = request.stop;
   complete(session.stop, service.low_confidence);
   session.stop.max_new_tokens = session.max_new_tokens;

@@ -130,6 +130,11 @@ class StreamService {
 
   /// Starts a stream. Does not throw and does not wait: a request that can't be served gets its
   /// one `error` event through the handler.
+  ///
+  /// A handler may start streams, also at the end of its own. When that end is the error
+  /// "shutting_down" it must not try again: a service that shuts down gives the same answer to
+  /// every new stream, and waits for all of them before it goes. (Clients of a server that get
+  /// this code should go to another one, or come back later.)
   virtual StreamHandle generate(GenerateRequest request, EventHandler on_event,
                                 Delivery delivery) = 0;
   virtual const ServiceInfo& info() const = 0;

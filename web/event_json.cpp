@@ -27,6 +27,7 @@ void write(JsonWriter& json, const Names& names, const AcceptedEvent& event) {
       .field("model", event.model)
       .field("prompt_tokens", event.prompt_tokens)
       .field("max_tokens", event.max_new_tokens)
+      .field("max_tokens_from", name(event.max_source))
       .field("context_length", event.context_length)
       .field("seed", event.seed);
   if (!names.stream_key.empty()) json.field("stream", names.stream_key);

@@ -1,11 +1,14 @@
 // How many tokens may still be drawn for one stream.
 //
-// Every token of the window is in one of three places: with the scheduler (granted, not drawn),
-// with the listener (in an event that has not been delivered), or free. Free credit is granted
-// whenever the stream may go on, so that
+// Every token of the window is in one of four places: with the scheduler (granted, not drawn),
+// with a judge (drawn, not judged; see custom_stop.hpp), with the listener (in an event that has
+// not been delivered), or free. Free credit is granted whenever the stream may go on, so that
 //
-//   with_scheduler + with_listener <= window            at any time, and
-//   with_scheduler + with_listener == window            after every grant.
+//   with_scheduler + with_judge + with_listener <= window    at any time,
+//   with_scheduler + with_judge <= ahead                     at any time, and
+//   one of the two is an equation                            after every grant.
+//
+// `ahead` is the window, unless there is a judge who wants less.
 //
 // A token that is held back is with nobody: its credit is free at once, else a long stop string
 // could stall the stream. It costs nothing more when it is shown later.
@@ -24,11 +27,19 @@ namespace sluice {
 class CreditLedger {
  public:
   /// The whole window starts with the scheduler: it goes with the submission.
-  explicit CreditLedger(std::int32_t window)
-      : window_(std::max(window, 1)), with_scheduler_(window_) {}
+  explicit CreditLedger(std::int32_t window) : CreditLedger(window, window) {}
+  CreditLedger(std::int32_t window, std::int32_t ahead)
+      : window_(std::max(window, 1)),
+        ahead_(std::clamp(ahead, 1, window_)),
+        with_scheduler_(ahead_) {}
 
   /// The scheduler drew a token. (One drawn without credit costs nothing here.)
   void token_arrived() { with_scheduler_ = std::max(with_scheduler_ - 1, 0); }
+  /// It waits for a judge, until it has been judged.
+  void token_waits() { ++with_judge_; }
+  void token_judged() { with_judge_ = std::max(with_judge_ - 1, 0); }
+  /// Nobody judges any more: the whole window may be used.
+  void judge_gone() { ahead_ = window_; }
 
   /// An event carries `tokens` that arrived with it (not those held back before).
   void event_sent(std::uint64_t number, std::int32_t tokens) {
@@ -47,7 +58,8 @@ class CreditLedger {
 
   /// Hands all free credit to the scheduler and returns how much that is.
   std::int32_t grant() {
-    const std::int32_t free = std::max(window_ - with_scheduler_ - with_listener_, 0);
+    const std::int32_t drawing = with_scheduler_ + with_judge_;
+    const std::int32_t free = std::max(std::min(window_ - with_listener_, ahead_) - drawing, 0);
     with_scheduler_ += free;
     return free;
   }
@@ -57,6 +69,7 @@ class CreditLedger {
 
   std::int32_t window() const { return window_; }
   std::int32_t with_scheduler() const { return with_scheduler_; }
+  std::int32_t with_judge() const { return with_judge_; }
   std::int32_t with_listener() const { return with_listener_; }
 
  private:
@@ -66,7 +79,9 @@ class CreditLedger {
   };
 
   std::int32_t window_;
+  std::int32_t ahead_;
   std::int32_t with_scheduler_;
+  std::int32_t with_judge_ = 0;
   std::int32_t with_listener_ = 0;
   std::deque<Sent> events_;  ///< not delivered yet, oldest first
 };

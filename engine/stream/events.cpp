@@ -26,6 +26,20 @@ std::string_view name(StopRule rule) {
   return "unknown";
 }
 
+std::string_view name(MaximumSource source) {
+  switch (source) {
+    case MaximumSource::kRequest:
+      return "request";
+    case MaximumSource::kConfigured:
+      return "configured";
+    case MaximumSource::kLearned:
+      return "learned";
+    case MaximumSource::kContext:
+      return "context";
+  }
+  return "unknown";
+}
+
 std::string_view finish_reason(StopRule rule) {
   switch (rule) {
     case StopRule::kEndToken:

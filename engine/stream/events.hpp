@@ -36,6 +36,17 @@ std::string_view name(StopRule rule);
 /// OpenAI's word for it: "stop" or "length"; "cancelled" for kCancelled.
 std::string_view finish_reason(StopRule rule);
 
+/// Where the maximum in force comes from.
+enum class MaximumSource {
+  kRequest,     ///< the caller asked for it
+  kConfigured,  ///< the default of the engine
+  kLearned,     ///< the default, from the lengths of earlier answers
+  kContext,     ///< what the context leaves, which is less than any of these
+};
+
+/// "request", "configured", "learned", "context", as on the wire.
+std::string_view name(MaximumSource source);
+
 struct AcceptedEvent {
   std::uint64_t number = 0;
   std::string model{};
@@ -43,6 +54,7 @@ struct AcceptedEvent {
   Position max_new_tokens = 0;  ///< in force
   Position context_length = 0;
   std::uint64_t seed = 0;
+  MaximumSource max_source = MaximumSource::kRequest;
 };
 
 /// The id of a piece that is no token; see TokenPiece.

@@ -4,16 +4,15 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <variant>
 #include <vector>
 
 #include "engine/base/types.hpp"
 #include "engine/chat/chat_template.hpp"
 #include "engine/sampling/sampling_params.hpp"
+#include "engine/stream/custom_stop.hpp"
 
 namespace sluice {
 
@@ -45,22 +44,6 @@ struct StopPattern {
   bool operator==(const StopPattern&) const = default;
 };
 
-/// What a caller's own rule sees after a token; valid during the call only.
-struct StopView {
-  const SampledToken& token;    ///< the last one
-  std::string_view text;        ///< all text so far, shown or held back: whole code points
-  std::size_t held_bytes = 0;   ///< of them at the end, not shown before this token was judged
-  Position num_tokens = 0;      ///< drawn so far, this one included
-  Position max_new_tokens = 0;  ///< in force
-};
-
-/// A caller's own rule: with a value the stream ends, and `done` reports the value as what
-/// matched. Called after every token that no earlier rule ended the stream with, also before the
-/// minimum (as the other counts, it may need to see all tokens), where its answer is ignored.
-/// One call at a time, on the thread that runs the stream, which it must not block. An exception
-/// ends this stream, and no other, with the error "stop_rule_failed".
-using CustomStop = std::function<std::optional<std::string>(const StopView&)>;
-
 /// When a stream ends. The rules are tried in the order of StopRule (events.hpp).
 struct StopOptions {
   std::optional<Position> max_new_tokens{};  ///< empty: the engine's default
@@ -75,6 +58,7 @@ struct StopOptions {
   std::chrono::milliseconds time_limit{0};  ///< from acceptance; 0 is off
   std::vector<StopPattern> stop_patterns{};  ///< at most 64; the same rule as stop strings
   CustomStop custom{};                       ///< the caller's own rule; empty: none
+  JudgeRule judge{};                         ///< likewise, as a judge; not both
 };
 
 /// What may change while a stream runs; what is empty stays as it is. Changes take hold from the

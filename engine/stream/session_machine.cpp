@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "engine/stream/credit_ledger.hpp"
+#include "engine/stream/judge_queue.hpp"
+#include "engine/stream/rejection.hpp"
 #include "engine/stream/session_phases.hpp"
 #include "engine/stream/stream_clock.hpp"
 #include "engine/stream/token_pipeline.hpp"
@@ -28,56 +30,24 @@ PipelineOptions pipeline_options(const SessionConfig& config) {
           .reasoning = config.reasoning};
 }
 
-ErrorEvent rejection(RejectReason reason, const SessionConfig& config) {
-  switch (reason) {
-    case RejectReason::kQueueFull:
-      return {0, "queue_full", "The queue is full; try again later."};
-    case RejectReason::kPromptTooLong:
-      return {0, "prompt_too_long",
-              "The prompt has " + std::to_string(config.prompt_tokens) +
-                  " tokens; this model takes at most " +
-                  std::to_string(std::max(config.context_length - 1, 0)) + " and one of output."};
-    case RejectReason::kEmptyPrompt:
-      return {0, "empty_prompt", "The prompt has no tokens; send some text."};
-    case RejectReason::kDuplicateId:
-      return {0, "duplicate_id", "A stream with this id is running already."};
-    case RejectReason::kStopping:
-      return {0, "shutting_down", "The server is shutting down; try another one."};
-    case RejectReason::kNone:
-      break;
-  }
-  return {0, "internal", "The scheduler refused the request without a reason."};
-}
-
 }  // namespace
-
-std::string_view name(SessionPhase phase) {
-  switch (phase) {
-    case SessionPhase::kQueued:
-      return "queued";
-    case SessionPhase::kPrefill:
-      return "prefill";
-    case SessionPhase::kDecode:
-      return "decode";
-    case SessionPhase::kPaused:
-      return "paused";
-    case SessionPhase::kFlushing:
-      return "flushing";
-    case SessionPhase::kClosed:
-      return "closed";
-  }
-  return "unknown";
-}
 
 struct SessionMachine::Impl {
   Impl(SessionConfig settings, std::shared_ptr<const Tokenizer> tokenizer, Clock::time_point now)
       : config(std::move(settings)),
-        pipeline(pipeline_options(config), std::move(tokenizer)),
-        credit(config.credit_window),
+        pipeline(pipeline_options(config), tokenizer),
+        queue(config.stop.judge, std::move(tokenizer)),
+        credit(config.credit_window,
+               queue.active() ? config.stop.judge.ahead : config.credit_window),
         clock(now, config.stop.time_limit, config.heartbeat_interval) {}
 
   void take_prefill(const Publication& publication, Clock::time_point now);
-  void take_token(const SampledToken& token, Clock::time_point now, Output& out);
+  void token_drawn(const SampledToken& token, Clock::time_point now, Output& out);
+  void take_token(const SampledToken& token, std::optional<CustomEnd> judged, Clock::time_point now,
+                  Output& out);
+  void take_judged(std::vector<JudgeQueue::Judged> judged, Clock::time_point now, Output& out);
+  void judge_failed(const std::string& why, Clock::time_point now, Output& out);
+  void ask(Clock::time_point now, Output& out);
   void send_pieces(Output& out, Clock::time_point now);
   void end_by_rule(Verdict verdict, Clock::time_point now, Output& out);
   void end_by_error(ErrorEvent error, Clock::time_point now, Output& out);
@@ -87,6 +57,7 @@ struct SessionMachine::Impl {
 
   SessionConfig config;
   TokenPipeline pipeline;
+  JudgeQueue queue;  ///< before the pipeline
   CreditLedger credit;
   StreamClock clock;
   SessionPhases phases;
@@ -117,8 +88,9 @@ SessionMachine::Output SessionMachine::start() {
   if (self.last_number > 0) return out;
   const SessionConfig& config = self.config;
   self.last_number = 1;
-  out.events.emplace_back(AcceptedEvent{1, config.model_name, config.prompt_tokens,
-                                        config.max_new_tokens, config.context_length, config.seed});
+  out.events.emplace_back(AcceptedEvent{
+      1, config.model_name, config.prompt_tokens, config.max_new_tokens, config.context_length,
+      config.seed, config.max_from_context ? MaximumSource::kContext : config.max_source});
   if (config.max_new_tokens <= 0) {
     const StopRule rule =
         config.max_from_context ? StopRule::kContextFull : StopRule::kMaxNewTokens;
@@ -138,28 +110,34 @@ SessionMachine::Output SessionMachine::on_publications(std::span<const Publicati
         self.take_prefill(publication, now);
         break;
       case Publication::Kind::kToken:
-        self.take_token(publication.token, now, out);
+        self.token_drawn(publication.token, now, out);
         break;
       case Publication::Kind::kEndOfRoom:
-        self.end_by_rule({.rule = StopRule::kContextFull}, now, out);
+        self.queue.set_end_of_room();
+        if (self.queue.empty()) self.end_by_rule({.rule = StopRule::kContextFull}, now, out);
         break;
       case Publication::Kind::kFailed:
-        self.end_by_error({0, "generation_failed",
-                           publication.message.empty() ? "The model failed on this stream."
-                                                       : publication.message},
-                          now, out);
-        break;
       case Publication::Kind::kExpired:
-        self.end_by_error({0, "queue_timeout",
-                           publication.message.empty()
-                               ? "The request waited too long in the queue; try again later."
-                               : publication.message},
-                          now, out);
+        self.end_by_error(failure(publication), now, out);
         break;
     }
   }
   self.send_pieces(out, now);
+  self.ask(now, out);
   self.grant(out);
+  return out;
+}
+
+SessionMachine::Output SessionMachine::on_judged(std::uint64_t question, StopAnswer answer,
+                                                 Clock::time_point now) {
+  Impl& self = *impl_;
+  Output out;
+  if (self.phases.ended() || !self.queue.expects(question)) return out;
+  if (answer.failure.empty()) {
+    self.take_judged(self.queue.take(std::move(answer)), now, out);
+  } else {
+    self.judge_failed(answer.failure, now, out);
+  }
   return out;
 }
 
@@ -167,7 +145,8 @@ SessionMachine::Output SessionMachine::on_rejected(RejectReason reason, Clock::t
   Impl& self = *impl_;
   Output out;
   if (self.phases.ended()) return out;
-  self.end_by_error(rejection(reason, self.config), now, out);
+  self.end_by_error(rejection(reason, self.config.prompt_tokens, self.config.context_length), now,
+                    out);
   // The scheduler never had the sequence; with kDuplicateId the name is another stream's.
   out.remove_sequence = false;
   return out;
@@ -258,6 +237,9 @@ SessionMachine::Output SessionMachine::on_tick(Clock::time_point now) {
   if (self.phases.ended()) return out;
   if (self.clock.time_over(now) && self.pipeline.armed()) {
     self.end_by_rule({.rule = StopRule::kTimeLimit}, now, out);
+  } else if (now >= self.queue.deadline()) {
+    const auto limit = std::to_string(self.queue.rule().limit.count());
+    self.judge_failed("it did not answer within " + limit + " ms", now, out);
   } else if (self.clock.silent_too_long(now)) {
     self.clock.sent(now);
     out.events.emplace_back(HeartbeatEvent{self.last_number, std::string(name(phase())),
@@ -273,7 +255,7 @@ SessionMachine::Clock::time_point SessionMachine::next_deadline() const {
   const Impl& self = *impl_;
   if (self.phases.ended()) return Clock::time_point::max();
   // Before the minimum the time limit can only end the stream together with a token.
-  return self.clock.next_deadline(self.pipeline.armed());
+  return std::min(self.clock.next_deadline(self.pipeline.armed()), self.queue.deadline());
 }
 
 SessionPhase SessionMachine::phase() const {
@@ -284,8 +266,16 @@ Position SessionMachine::max_new_tokens() const {
   return impl_->pipeline.max_new_tokens();
 }
 
-const std::vector<TokenId>& SessionMachine::generated_tokens() const {
-  return impl_->pipeline.tokens();
+std::vector<TokenId> SessionMachine::generated_tokens() const {
+  std::vector<TokenId> tokens = impl_->pipeline.tokens();
+  const std::vector<TokenId> waiting = impl_->queue.tokens();
+  tokens.insert(tokens.end(), waiting.begin(), waiting.end());
+  return tokens;
+}
+
+TokenId SessionMachine::last_judged_token() const {
+  const std::vector<TokenId>& tokens = impl_->pipeline.tokens();
+  return tokens.empty() || !impl_->queue.empty() ? kNoToken : tokens.back();
 }
 
 std::size_t SessionMachine::held_back_bytes() const {
@@ -304,18 +294,56 @@ void SessionMachine::Impl::take_prefill(const Publication& publication, Clock::t
   if (pipeline.tokens().empty()) cached_tokens = std::max(cached_tokens, publication.cached);
 }
 
-void SessionMachine::Impl::take_token(const SampledToken& token, Clock::time_point now,
-                                      Output& out) {
+void SessionMachine::Impl::token_drawn(const SampledToken& token, Clock::time_point now,
+                                       Output& out) {
   phases.on(SessionInput::kTokenDrawn);
   clock.work_began(now);
-  clock.token_came(now);
   queue_position = 0;
   credit.token_arrived();
+  if (!queue.active()) return take_token(token, std::nullopt, now, out);
+  credit.token_waits();
+  queue.push(token, pipeline.policy());
+}
+
+/// A token that nothing outside has to judge any more.
+void SessionMachine::Impl::take_token(const SampledToken& token, std::optional<CustomEnd> judged,
+                                      Clock::time_point now, Output& out) {
+  clock.token_came(now);
   ++tokens_arrived;
   const std::size_t pieces_before = pieces.size();
-  auto verdict = pipeline.push(token, clock.time_over(now), pieces);
+  auto verdict = pipeline.push(token, clock.time_over(now), pieces, std::move(judged));
   if (verdict) return end_by_rule(std::move(*verdict), now, out);
   if (pieces.size() == pieces_before) --tokens_arrived;  // held back: its credit is free at once
+}
+
+void SessionMachine::Impl::take_judged(std::vector<JudgeQueue::Judged> judged,
+                                       Clock::time_point now, Output& out) {
+  for (JudgeQueue::Judged& entry : judged) {
+    credit.token_judged();
+    take_token(entry.token, std::move(entry.end), now, out);
+    if (phases.ended()) return;  // what follows was drawn beyond the end
+  }
+  if (queue.at_end_of_room()) return end_by_rule({.rule = StopRule::kContextFull}, now, out);
+  send_pieces(out, now);
+  ask(now, out);
+  grant(out);
+}
+
+void SessionMachine::Impl::judge_failed(const std::string& why, Clock::time_point now,
+                                        Output& out) {
+  if (!queue.rule().ignore_failure) {
+    return end_by_error(
+        {0, "stop_rule_failed", "The caller's own stop rule failed: " + to_valid_utf8(why) + "."},
+        now, out);
+  }
+  credit.judge_gone();
+  take_judged(queue.retire(), now, out);
+}
+
+void SessionMachine::Impl::ask(Clock::time_point now, Output& out) {
+  if (phases.ended()) return;
+  out.question =
+      queue.ask(static_cast<Position>(pipeline.tokens().size()), pipeline.max_new_tokens(), now);
 }
 
 /// One event for all that this input brought to light.

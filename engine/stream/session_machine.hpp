@@ -38,6 +38,7 @@ struct SessionConfig {
   /// The context allows no more than max_new_tokens, fewer than were asked for: whoever reaches
   /// it ends as context_full.
   bool max_from_context = false;
+  MaximumSource max_source = MaximumSource::kRequest;  ///< of what was asked for
   StopOptions stop{};
   std::vector<TokenId> end_tokens{};  ///< the model's, already empty when ignored
   std::uint64_t seed = 0;
@@ -62,6 +63,7 @@ class SessionMachine {
     std::int32_t credit = 0;                   ///< to the scheduler
     std::optional<Position> max_new_tokens{};  ///< to the scheduler, also for a restart
     std::optional<float> temperature{};        ///< likewise
+    std::optional<StopQuestion> question{};    ///< to the judge; its stream is left 0
     bool remove_sequence = false;  ///< tell scheduler and KV manager that the sequence is over
     bool closed = false;           ///< nothing more will come; the owner may go
   };
@@ -88,6 +90,8 @@ class SessionMachine {
   /// The second way: shows what was held back, then an ErrorEvent.
   Output fail(std::string code, std::string message, Clock::time_point now);
   Output cancel(std::string detail, Clock::time_point now);
+  /// The judge's answer to the question of this number; one that nobody waits for is ignored.
+  Output on_judged(std::uint64_t question, StopAnswer answer, Clock::time_point now);
   /// Queue position for heartbeats.
   void set_queue_position(std::int32_t position);
   /// The listener has taken every event up to and including this number.
@@ -100,7 +104,7 @@ class SessionMachine {
   Output change(const StreamChanges& changes, Clock::time_point now);
   Output pause();
   Output resume();
-  /// Drives time limit and heartbeats. Call at next_deadline() or later.
+  /// Drives time limit, heartbeats and the judge's limit. Call at next_deadline() or later.
   Output on_tick(Clock::time_point now);
   Clock::time_point next_deadline() const;
 
@@ -108,7 +112,9 @@ class SessionMachine {
   /// In force; what the context allows at most.
   Position max_new_tokens() const;
   /// All tokens drawn and accepted so far, for exact continuation after a restart.
-  const std::vector<TokenId>& generated_tokens() const;
+  std::vector<TokenId> generated_tokens() const;
+  /// The last of them, once nothing waits for a verdict; kNoToken before.
+  TokenId last_judged_token() const;
   /// Bytes held back at present (may become a stop, or an incomplete code point).
   std::size_t held_back_bytes() const;
 

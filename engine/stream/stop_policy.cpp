@@ -35,6 +35,10 @@ void check_stop_options(const StopOptions& options) {
   require(options.time_limit.count() >= 0, "time_limit must not be negative; 0 is off.");
   require(options.stop_token_ids.size() <= kMaxStopTokenIds,
           "There are more than 1024 stop_token_ids.");
+  require(!options.custom || !options.judge.judge,
+          "A stream can have a stop rule as a function or as a judge, not both.");
+  require(options.judge.ahead >= 1, "A judge's `ahead` must be at least 1.");
+  require(options.judge.limit.count() >= 0, "A judge's limit must not be negative; 0 is off.");
 }
 
 void check_stream_changes(const StreamChanges& changes) {
@@ -85,8 +89,8 @@ std::optional<StopRule> StopPolicy::judge(const Evidence& evidence) const {
   return std::nullopt;
 }
 
-bool StopPolicy::at_end_token() const {
-  return !tokens_.empty() && std::ranges::binary_search(end_tokens_, tokens_.back());
+bool StopPolicy::is_end_token(TokenId id) const {
+  return std::ranges::binary_search(end_tokens_, id);
 }
 
 void StopPolicy::count_confidence(float top_probability) {

@@ -55,9 +55,11 @@ class StopPolicy {
   std::optional<StopRule> judge(const Evidence& evidence) const;
 
   /// Whether the minimum is reached, so that the other rules may end the stream.
-  bool armed() const { return num_tokens() >= min_new_tokens_; }
+  bool armed() const { return armed_after(num_tokens()); }
+  bool armed_after(Position num_tokens) const { return num_tokens >= min_new_tokens_; }
   /// Whether the last token is one that ends the stream.
-  bool at_end_token() const;
+  bool at_end_token() const { return !tokens_.empty() && is_end_token(tokens_.back()); }
+  bool is_end_token(TokenId id) const;
 
   const std::vector<TokenId>& tokens() const { return tokens_; }
   Position num_tokens() const { return static_cast<Position>(tokens_.size()); }

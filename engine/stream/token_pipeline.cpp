@@ -22,7 +22,8 @@ TokenPipeline::TokenPipeline(PipelineOptions options, std::shared_ptr<const Toke
       matcher_(stop_strings_, stop_patterns_, options.reasoning) {}
 
 std::optional<Verdict> TokenPipeline::push(const SampledToken& token, bool time_over,
-                                           std::vector<TokenPiece>& pieces) {
+                                           std::vector<TokenPiece>& pieces,
+                                           std::optional<CustomEnd> judged) {
   policy_.count(token);
   Waiting& entry = waiting_.emplace_back();
   entry.piece = {token.id, {}, token.logprob, token.top};
@@ -33,10 +34,12 @@ std::optional<Verdict> TokenPipeline::push(const SampledToken& token, bool time_
 
   const auto rule = policy_.judge({.stop_string = match.has_value(), .time_over = time_over});
   std::optional<Verdict> verdict;
-  if (custom_ && (!rule || *rule > StopRule::kCustom)) verdict = ask_caller(token);
+  if (!rule || *rule > StopRule::kCustom) {
+    verdict = custom_ ? ask_caller(token) : end_by_caller(std::move(judged));
+  }
   if (rule && !verdict) verdict = verdict_for(*rule, match);
   if (verdict) {
-    finish_at(match, pieces);
+    finish_at(match, pieces, verdict->keep);
     if (verdict->rule != StopRule::kStopString) verdict->position = shown_;
   } else {
     deliver_until(matcher_.safe_end(), pieces);
@@ -96,18 +99,22 @@ std::optional<Verdict> TokenPipeline::ask_caller(const SampledToken& token) cons
                    .failed = true};
   };
   try {
-    auto answer = custom_({.token = token,
-                           .text = whole_,
-                           .held_bytes = held_.size(),
-                           .num_tokens = policy_.num_tokens(),
-                           .max_new_tokens = policy_.max_new_tokens()});
-    if (!answer || !policy_.armed()) return std::nullopt;
-    return Verdict{.rule = StopRule::kCustom, .matched = to_valid_utf8(*answer)};
+    return end_by_caller(custom_({.token = token,
+                                  .text = whole_,
+                                  .held_bytes = held_.size(),
+                                  .num_tokens = policy_.num_tokens(),
+                                  .max_new_tokens = policy_.max_new_tokens()}));
   } catch (const std::exception& error) {
     return failed(error.what());
   } catch (...) {
     return failed("it threw something that is no std::exception");
   }
+}
+
+std::optional<Verdict> TokenPipeline::end_by_caller(std::optional<CustomEnd> end) const {
+  if (!end || !policy_.armed()) return std::nullopt;
+  return Verdict{
+      .rule = StopRule::kCustom, .matched = to_valid_utf8(end->label), .keep = end->keep};
 }
 
 Verdict TokenPipeline::verdict_for(StopRule rule, const std::optional<StopMatch>& match) const {
@@ -186,9 +193,20 @@ void TokenPipeline::remember_shown(std::size_t size) {
   if (recent_.size() > kRecentBytes) recent_.erase(0, recent_.size() - kRecentBytes);
 }
 
-/// The last act: shows everything, or everything before the stop string.
+/// The last place at or before `end` that is not inside a code point of what is held.
+std::uint64_t TokenPipeline::whole_code_points(std::uint64_t end) const {
+  const auto continues = [this](std::uint64_t at) {
+    const auto index = static_cast<std::size_t>(at - shown_);
+    return index < held_.size() && (static_cast<unsigned char>(held_[index]) & 0xC0U) == 0x80U;
+  };
+  while (end > shown_ && continues(end)) --end;
+  return end;
+}
+
+/// The last act: shows everything, or everything before the stop string, and of that the first
+/// `keep` bytes.
 void TokenPipeline::finish_at(const std::optional<StopMatch>& match,
-                              std::vector<TokenPiece>& pieces) {
+                              std::vector<TokenPiece>& pieces, std::optional<std::uint64_t> keep) {
   std::optional<StopMatch> cut = match;
   if (!cut) {
     const std::size_t before = held_.size();
@@ -199,6 +217,7 @@ void TokenPipeline::finish_at(const std::optional<StopMatch>& match,
   }
   std::uint64_t end = shown_ + held_.size();
   if (cut) end = is_shown(*cut) ? cut->end : cut->begin;
+  if (keep) end = whole_code_points(std::clamp(*keep, shown_, end));
   held_.resize(static_cast<std::size_t>(end - shown_));
   if (!waiting_.empty()) deliver(waiting_.size(), end, pieces);
   show_rest(end, pieces);

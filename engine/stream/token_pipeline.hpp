@@ -52,6 +52,7 @@ struct Verdict {
   TokenId matched_token = -1;
   std::uint64_t position = 0;
   std::string detail{};
+  std::optional<std::uint64_t> keep{};  ///< so many bytes of the text remain; empty: all
   bool failed = false;  ///< the caller's own rule failed, and `detail` says how; no rule holds
 };
 
@@ -61,9 +62,11 @@ class TokenPipeline {
   TokenPipeline(PipelineOptions options, std::shared_ptr<const Tokenizer> tokenizer);
 
   /// Takes the next token and appends to `pieces` what may be shown now. With a verdict, the
-  /// stream is over and `pieces` has all the rest; push no more.
+  /// stream is over and `pieces` has all the rest; push no more. `judged` is what a judge says
+  /// of the token; it takes the place of the caller's function.
   std::optional<Verdict> push(const SampledToken& token, bool time_over,
-                              std::vector<TokenPiece>& pieces);
+                              std::vector<TokenPiece>& pieces,
+                              std::optional<CustomEnd> judged = std::nullopt);
 
   /// New stops or a new maximum, from the next token on (a temperature is not for here). Appends
   /// to `pieces` what may be shown now. With a verdict, the stream is over, as after push().
@@ -76,6 +79,7 @@ class TokenPipeline {
 
   /// All tokens taken so far.
   const std::vector<TokenId>& tokens() const { return policy_.tokens(); }
+  const StopPolicy& policy() const { return policy_; }
   bool armed() const { return policy_.armed(); }
   Position max_new_tokens() const { return policy_.max_new_tokens(); }
   /// Bytes of text shown so far.
@@ -96,6 +100,8 @@ class TokenPipeline {
 
   std::optional<StopMatch> take_text(TokenId id);
   std::optional<Verdict> ask_caller(const SampledToken& token) const;
+  std::optional<Verdict> end_by_caller(std::optional<CustomEnd> end) const;
+  std::uint64_t whole_code_points(std::uint64_t end) const;
   Verdict verdict_for(StopRule rule, const std::optional<StopMatch>& match) const;
   std::string_view matched_text(const StopMatch& match) const;
   bool is_shown(const StopMatch& match) const;
@@ -103,7 +109,8 @@ class TokenPipeline {
   void deliver(std::size_t count, std::uint64_t safe, std::vector<TokenPiece>& pieces);
   void show_rest(std::uint64_t safe, std::vector<TokenPiece>& pieces);
   void remember_shown(std::size_t size);
-  void finish_at(const std::optional<StopMatch>& match, std::vector<TokenPiece>& pieces);
+  void finish_at(const std::optional<StopMatch>& match, std::vector<TokenPiece>& pieces,
+                 std::optional<std::uint64_t> keep = std::nullopt);
 
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::vector<StopString> stop_strings_;

@@ -87,6 +87,7 @@ class SilentSession final : public SessionRef::base {
         [this](publish_atom, Epoch epoch, Publications& publications) {
           heard.push_back({epoch, std::move(publications.list)});
         },
+        [](judged_atom, std::uint64_t, const StopAnswer&) {},
         [](delivered_atom, std::uint64_t) {},
         [](unheard_atom) {},
         [](pause_atom) {},

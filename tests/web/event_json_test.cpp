@@ -12,7 +12,7 @@ using namespace sluice::web;
 TEST_CASE("events are written as the protocol shows them") {
   CHECK(event_json("a", AcceptedEvent{1, "m", 17, 512, 1024, 81985529216486895U}) ==
         R"({"type":"accepted","id":"a","n":1,"model":"m","prompt_tokens":17,"max_tokens":512,)"
-        R"("context_length":1024,"seed":81985529216486895})");
+        R"("max_tokens_from":"request","context_length":1024,"seed":81985529216486895})");
   CHECK(event_json("a", HeartbeatEvent{1, "prefill", 2, 256, 900}) ==
         R"({"type":"heartbeat","id":"a","n":1,"phase":"prefill","queue_position":2,)"
         R"("prefill_done":256,"prefill_total":900})");

@@ -2,6 +2,8 @@
 
 namespace sluice::test {
 
-std::filesystem::path source_dir() { return SLUICE_SOURCE_DIR; }
+std::filesystem::path source_dir() {
+  return SLUICE_SOURCE_DIR;
+}
 
 }  // namespace sluice::test

@@ -160,6 +160,18 @@ const ServiceInfo& Engine::info() const {
   return impl_->info;
 }
 
+std::shared_ptr<const Tokenizer> Engine::tokenizer() const {
+  return impl_->context->tokenizer;
+}
+
+std::vector<TokenId> Engine::prompt_tokens(const GenerateRequest& request) const {
+  auto prepared = prepare_stream(request, *impl_->context);
+  if (const auto* error = std::get_if<IntakeError>(&prepared)) {
+    throw Error(ErrorCode::kInvalidArgument, error->message);
+  }
+  return std::move(std::get<PreparedStream>(prepared).prompt);
+}
+
 EngineStats Engine::stats() const {
   EngineStats stats = impl_->board->read();
   stats.default_maximum = impl_->context->lengths->in_force();

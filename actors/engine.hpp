@@ -76,6 +76,8 @@ class Engine final : public StreamService {
 
   StreamHandle generate(GenerateRequest request, EventHandler on_event, Delivery delivery) override;
   const ServiceInfo& info() const override;
+  std::shared_ptr<const Tokenizer> tokenizer() const override;
+  std::vector<TokenId> prompt_tokens(const GenerateRequest& request) const override;
   EngineStats stats() const override;
 
   /// Takes no more streams, lets running ones finish for `grace`, then cancels the rest. Returns

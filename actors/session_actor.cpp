@@ -83,6 +83,8 @@ void SessionActor::begin() {
   auto prepared = prepare_stream(parts.request, *parts.service);
   state.default_maximum = !parts.request.stop.max_new_tokens;
   state.judge = parts.request.stop.judge.judge;
+  state.priority = parts.request.priority;
+  state.sample_group = parts.request.sample_group;
   parts.request = {};
   if (const auto* error = std::get_if<IntakeError>(&prepared)) {
     return refuse({error->code, error->message});
@@ -119,7 +121,9 @@ void SessionActor::on_service(const Service& service) {
                         .max_new_tokens = state.max_new_tokens,
                         .end_tokens = state.end_tokens,
                         .credit = state.machine->restart(),
-                        .salt = state.salt};
+                        .salt = state.salt,
+                        .sample_group = state.sample_group,
+                        .priority = state.priority};
   request(service.scheduler, caf::infinite, submit_atom::value, std::move(submission))
       .then([this, service](RejectReason reason) { on_submit_answer(service, reason); },
             [](const caf::error&) {});  // it died; the supervisor will name its successor

@@ -55,6 +55,8 @@ struct SessionState {
   Position max_new_tokens = 0;
   bool default_maximum = true;  ///< nobody asked for it
   std::string salt;
+  std::int32_t priority = 0;
+  std::uint64_t sample_group = 0;
   Service service;  ///< where the sequence is now; epoch 0: nowhere
   bool resubmitting = false;
 

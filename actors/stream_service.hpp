@@ -17,6 +17,7 @@
 #include "engine/schedule/scheduler.hpp"
 #include "engine/stream/events.hpp"
 #include "engine/stream/request.hpp"
+#include "engine/tokenizer/tokenizer.hpp"
 
 namespace sluice {
 
@@ -138,6 +139,13 @@ class StreamService {
   virtual StreamHandle generate(GenerateRequest request, EventHandler on_event,
                                 Delivery delivery) = 0;
   virtual const ServiceInfo& info() const = 0;
+  /// The model's, for looking at texts and ids; none in a stub.
+  virtual std::shared_ptr<const Tokenizer> tokenizer() const { return nullptr; }
+  /// The prompt that generate() would make of the request. Throws Error(kInvalidArgument) where
+  /// generate() would answer with an error.
+  virtual std::vector<TokenId> prompt_tokens(const GenerateRequest& /*request*/) const {
+    return {};
+  }
   virtual EngineStats stats() const = 0;
 };
 

@@ -19,6 +19,7 @@
 
 #include "web/endpoints.hpp"
 #include "web/http_message.hpp"
+#include "web/openai/completion_session.hpp"
 #include "web/ws_session.hpp"
 
 namespace sluice::web {
@@ -67,12 +68,28 @@ std::optional<HttpResponse> answer_to_fault(error_code error, const Limits& limi
                         fmt::format("The request is not valid HTTP/1.1: {}.", error.message()));
 }
 
+/// A browser asks whether a page of another (configured) origin may send a request.
+bool is_preflight(const HttpRequest& request) {
+  return request.method == "OPTIONS" && !request.header("origin").empty() &&
+         !request.header("access-control-request-method").empty();
+}
+
+HttpResponse preflight_answer() {
+  HttpResponse response;
+  response.status = 204;
+  response.headers = {{"Access-Control-Allow-Methods", "GET, POST"},
+                      {"Access-Control-Allow-Headers", "authorization, content-type"},
+                      {"Access-Control-Max-Age", "600"}};
+  return response;
+}
+
 /// Everything runs on the connection's strand; one request after the other, so pipelined ones
 /// wait in the read buffer and are answered in order.
 class HttpSession final : public Connection, public std::enable_shared_from_this<HttpSession> {
  public:
-  HttpSession(std::shared_ptr<ServerContext> context, asio::ip::tcp::socket socket)
-      : context_(std::move(context)), stream_(std::move(socket)) {
+  HttpSession(std::shared_ptr<ServerContext> context, beast::tcp_stream stream,
+              beast::flat_buffer buffer = {})
+      : context_(std::move(context)), stream_(std::move(stream)), buffer_(std::move(buffer)) {
     ++context_->counters.connections;
   }
 
@@ -107,8 +124,10 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
   void on_read(error_code error);
   void handle(BeastRequest request);
   HttpResponse answer(const HttpRequest& request, unsigned version);
+  void allow_origin(const HttpRequest& request, HttpResponse& response) const;
   std::optional<HttpResponse> refusal(const HttpRequest& request, unsigned version);
   void upgrade(const BeastRequest& request, const HttpRequest& plain);
+  bool complete(const HttpRequest& request, unsigned version, bool keep_alive);
   void respond(HttpResponse response, bool head_only, bool close);
   void on_write(error_code error, bool close);
   void do_linger();
@@ -177,7 +196,38 @@ void HttpSession::handle(BeastRequest request) {
     upgrade(request, plain);
     return;
   }
+  if (complete(plain, version, keep_alive)) return;
   respond(answer(plain, version), head_only, !keep_alive);
+}
+
+/// Hands a good request of the chat or completions API over, and the connection with it.
+bool HttpSession::complete(const HttpRequest& request, unsigned version, bool keep_alive) {
+  if (request.method != "POST" || !openai::is_completion_path(request.path)) return false;
+  if (refusal(request, version)) return false;  // answered as everywhere
+  auto parsed = openai::parse_request(request.path, request.body, *context_);
+  if (const auto* error = std::get_if<openai::ApiError>(&parsed)) {
+    HttpResponse response = openai::to_response(*error);
+    allow_origin(request, response);
+    respond(std::move(response), false, !keep_alive);
+    return true;
+  }
+  HttpResponse allowed;
+  allow_origin(request, allowed);
+  openai::start_completion(context_,
+                           {.stream = std::move(stream_),
+                            .buffer = std::move(buffer_),
+                            .version = version,
+                            .keep_alive = keep_alive,
+                            .headers = std::move(allowed.headers)},
+                           std::get<openai::ApiRequest>(std::move(parsed)));
+  return true;
+}
+
+void HttpSession::allow_origin(const HttpRequest& request, HttpResponse& response) const {
+  const std::string_view origin = request.header("origin");
+  if (origin.empty() || !context_->origins->is_configured(origin)) return;
+  response.headers.emplace_back("Access-Control-Allow-Origin", std::string(origin));
+  response.headers.emplace_back("Vary", "Origin");
 }
 
 HttpResponse HttpSession::answer(const HttpRequest& request, unsigned version) {
@@ -191,12 +241,9 @@ HttpResponse HttpSession::answer(const HttpRequest& request, unsigned version) {
     response.headers = {{"Upgrade", "websocket"}, {"Connection", "Upgrade"}};
     return response;
   }
-  HttpResponse response = context_->router.handle(request);
-  const std::string_view origin = request.header("origin");
-  if (!origin.empty() && context_->origins->is_configured(origin)) {
-    response.headers.emplace_back("Access-Control-Allow-Origin", std::string(origin));
-    response.headers.emplace_back("Vary", "Origin");
-  }
+  HttpResponse response =
+      is_preflight(request) ? preflight_answer() : context_->router.handle(request);
+  allow_origin(request, response);
   return response;
 }
 
@@ -295,7 +342,12 @@ void HttpSession::do_linger() {
 }  // namespace
 
 void start_http_session(std::shared_ptr<ServerContext> context, asio::ip::tcp::socket socket) {
-  const auto session = std::make_shared<HttpSession>(context, std::move(socket));
+  continue_http_session(std::move(context), beast::tcp_stream(std::move(socket)), {});
+}
+
+void continue_http_session(std::shared_ptr<ServerContext> context, beast::tcp_stream stream,
+                           beast::flat_buffer buffer) {
+  const auto session = std::make_shared<HttpSession>(context, std::move(stream), std::move(buffer));
   context->connections.add(session);
   session->start();
   if (context->stopping) session->shut_down();
@@ -303,7 +355,7 @@ void start_http_session(std::shared_ptr<ServerContext> context, asio::ip::tcp::s
 
 void refuse_connection(std::shared_ptr<ServerContext> context, asio::ip::tcp::socket socket) {
   ++context->counters.requests_refused;
-  const auto session = std::make_shared<HttpSession>(context, std::move(socket));
+  const auto session = std::make_shared<HttpSession>(context, beast::tcp_stream(std::move(socket)));
   context->connections.add(session);
   session->refuse();
 }

@@ -56,14 +56,16 @@ std::string describe(simdjson::dom::element value) {
   }
 }
 
-ObjectReader::ObjectReader(simdjson::dom::object object, std::string prefix)
-    : object_(object), prefix_(std::move(prefix)) {}
+ObjectReader::ObjectReader(simdjson::dom::object object, std::string prefix, Nulls nulls)
+    : object_(object), prefix_(std::move(prefix)), nulls_(nulls) {}
 
 std::optional<simdjson::dom::element> ObjectReader::find(std::string_view name) {
   known_.push_back(name);
   if (failed()) return std::nullopt;
   for (const auto& field : object_) {
-    if (field.key == name) return field.value;
+    if (field.key != name) continue;
+    if (nulls_ == Nulls::kAbsent && field.value.is_null()) return std::nullopt;
+    return field.value;
   }
   return std::nullopt;
 }

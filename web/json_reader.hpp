@@ -23,8 +23,11 @@ std::string describe(simdjson::dom::element value);
 
 class ObjectReader {
  public:
+  /// Whether a field whose value is null counts as absent, or as a value of the wrong kind.
+  enum class Nulls { kValues, kAbsent };
+
   /// `prefix` is what the names in sentences start with, e.g. "stop[1].".
-  ObjectReader(simdjson::dom::object object, std::string prefix);
+  ObjectReader(simdjson::dom::object object, std::string prefix, Nulls nulls = Nulls::kValues);
 
   /// The value of a field, marked as known; empty when absent.
   std::optional<simdjson::dom::element> find(std::string_view name);
@@ -51,6 +54,7 @@ class ObjectReader {
  private:
   simdjson::dom::object object_;
   std::string prefix_;
+  Nulls nulls_;
   std::vector<std::string_view> known_;
   std::string error_;
 };

@@ -15,6 +15,7 @@
 #include "engine/base/error.hpp"
 #include "web/endpoints.hpp"
 #include "web/listener.hpp"
+#include "web/openai/text_endpoints.hpp"
 #include "web/server_context.hpp"
 #include "web/static_files.hpp"
 
@@ -59,6 +60,7 @@ struct Server::Impl {
     add_endpoints(context->router,
                   {service, context->counters, context->hub,
                    [context = context.get()] { return context->stopping.load(); }});
+    openai::add_text_endpoints(context->router, service);
     context->router.set_fallback([this](const HttpRequest& request) { return files.get(request); });
   }
 

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <boost/asio/io_context.hpp>
+#include <cstdint>
 #include <memory>
 
 #include "actors/stream_service.hpp"
@@ -30,6 +31,7 @@ struct ServerContext {
   std::unique_ptr<const OriginPolicy> origins;  ///< set before the first connection
   ConnectionList connections;
   std::atomic<bool> stopping{false};
+  std::atomic<std::uint64_t> last_completion{0};  ///< numbers requests of web/openai
   boost::asio::io_context io;
 };
 

@@ -81,6 +81,11 @@ struct GenerateRequest {
   std::optional<std::uint64_t> seed{};  ///< empty: drawn at random and reported in `accepted`
   StopOptions stop{};
   std::string salt{};  ///< callers with different salts share no prefix cache
+  /// Higher ones leave the queue before lower ones that arrived earlier.
+  std::int32_t priority = 0;
+  /// Streams with the same number, prompt and salt are samples of one prompt, which is computed
+  /// once. 0: none.
+  std::uint64_t sample_group = 0;
 };
 
 }  // namespace sluice

@@ -118,6 +118,33 @@ void WsClient::vanish() {
   impl_->ws.next_layer().close(ignored);
 }
 
+// -- plain ----------------------------------------------------------------------------------------
+
+RawClient::RawClient(std::uint16_t port, int receive_buffer_bytes)
+    : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
+  if (receive_buffer_bytes > 0) {
+    setsockopt(socket_, SOL_SOCKET, SO_RCVBUF, &receive_buffer_bytes, sizeof receive_buffer_bytes);
+  }
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  if (connect(socket_, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
+    throw std::runtime_error("connection refused");
+  }
+}
+
+RawClient::~RawClient() {
+  ::close(socket_);
+}
+
+void RawClient::send(const std::string& bytes) const {
+  if (::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL) !=
+      static_cast<ssize_t>(bytes.size())) {
+    throw std::runtime_error("the socket takes nothing");
+  }
+}
+
 // -- HTTP ---------------------------------------------------------------------------------------
 
 namespace {
@@ -150,6 +177,20 @@ std::string send_and_read_all(std::uint16_t port, const std::string& bytes) {
   return received;
 }
 
+/// The chunks of a body, joined; takes them away.
+std::string take_chunks(std::string& text) {
+  std::string body;
+  for (std::size_t size = 1; size > 0;) {
+    const std::size_t line = text.find("\r\n");
+    if (line == std::string::npos) throw std::runtime_error("a chunk without its size: " + text);
+    size = std::stoul(text.substr(0, line), nullptr, 16);
+    if (text.substr(line + 2 + size, 2) != "\r\n") throw std::runtime_error("a chunk without end");
+    body += text.substr(line + 2, size);
+    text.erase(0, line + 2 + size + 2);
+  }
+  return body;
+}
+
 HttpAnswer take_answer(std::string& text, bool head) {
   const std::size_t end = text.find("\r\n\r\n");
   if (end == std::string::npos) throw std::runtime_error("no complete answer: " + text);
@@ -164,6 +205,11 @@ HttpAnswer take_answer(std::string& text, bool head) {
                    [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
     answer.headers[name] = text.substr(colon + 2, line_end - colon - 2);
     line = line_end + 2;
+  }
+  if (answer.headers.count("transfer-encoding") > 0) {
+    text.erase(0, end + 4);
+    answer.body = take_chunks(text);
+    return answer;
   }
   const auto length = answer.headers.find("content-length");
   const std::size_t size = head || length == answer.headers.end() ? 0 : std::stoul(length->second);

@@ -48,6 +48,19 @@ class WsClient {
   std::unique_ptr<Impl> impl_;
 };
 
+/// A plain socket that sends what it is given and vanishes with its destruction.
+class RawClient {
+ public:
+  explicit RawClient(std::uint16_t port, int receive_buffer_bytes = 0);
+  ~RawClient();
+  RawClient(const RawClient&) = delete;
+  RawClient& operator=(const RawClient&) = delete;
+  void send(const std::string& bytes) const;
+
+ private:
+  int socket_;
+};
+
 struct HttpAnswer {
   int status = 0;
   std::map<std::string, std::string> headers;  ///< names in lower case

@@ -230,11 +230,15 @@ TEST_CASE("resume too far back is refused and says how far it goes") {
 TEST_CASE("resume pauses a stream without viewers when its log is full") {
   ServerOptions options = any_port();
   options.limits.stream_log_bytes = 64 << 10;
+  // So that little is on its way to a client that has stopped reading, and counts as seen.
+  options.limits.send_buffer_bytes = 4096;
+  UpgradeOptions upgrade;
+  upgrade.receive_buffer_bytes = 4096;
   Running running(options);
   std::string key;
   Story story;
   {
-    WsClient client = running.connect();
+    WsClient client = running.connect(upgrade);
     key = begin(client, "endless");
     story = since(1);
     follow(client, "a", story, 50);

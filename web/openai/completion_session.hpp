@@ -1,0 +1,36 @@
+// A connection while it waits for the answer to one request of the chat or completions API.
+//
+// It takes the socket over from the HTTP session and gives it back afterwards, so that further
+// requests of the client come over the same connection.
+#pragma once
+
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/core/tcp_stream.hpp>
+#include <memory>
+
+#include "web/openai/api_request.hpp"
+#include "web/server_context.hpp"
+
+namespace sluice::web::openai {
+
+/// Where the answer goes.
+struct AnswerLine {
+  boost::beast::tcp_stream stream;
+  boost::beast::flat_buffer buffer;  ///< what the client has sent already of its next request
+  unsigned version = 11;             ///< of HTTP; 10 knows no chunks
+  bool keep_alive = true;
+  std::vector<std::pair<std::string, std::string>> headers{};  ///< further ones of the response
+};
+
+/// Starts the streams and answers. When the connection can go on, an HTTP session takes it over
+/// again.
+void start_completion(std::shared_ptr<ServerContext> context, AnswerLine line, ApiRequest request);
+
+/// The path of an endpoint that start_completion() serves.
+bool is_completion_path(std::string_view path);
+
+/// Reads the body for that path.
+ParsedRequest parse_request(std::string_view path, std::string_view body,
+                            const ServerContext& context);
+
+}  // namespace sluice::web::openai

@@ -1,5 +1,6 @@
 #include "web/openai/completion.hpp"
 
+#include <algorithm>
 #include <random>
 #include <utility>
 
@@ -93,12 +94,17 @@ Completion::Output Completion::fail(const ApiError& error) const {
 
 UsageSum Completion::usage() const {
   UsageSum sum;
+  Position cached = 0;
   for (std::size_t i = 0; i < choices_.size(); ++i) {
     const Usage& usage = choices_[i].done().usage;
     sum.completion_tokens += usage.completion_tokens;
-    if (i % choices_per_prompt_ != 0) continue;
-    sum.prompt_tokens += usage.prompt_tokens;
-    sum.cached_tokens += usage.cached_tokens;
+    if (i % choices_per_prompt_ == 0) {
+      sum.prompt_tokens += usage.prompt_tokens;
+      cached = usage.cached_tokens;
+    }
+    // What one answer has from another of this request was computed all the same.
+    cached = std::min(cached, usage.cached_tokens);
+    if ((i + 1) % choices_per_prompt_ == 0) sum.cached_tokens += cached;
   }
   return sum;
 }
@@ -106,11 +112,9 @@ UsageSum Completion::usage() const {
 std::vector<GenerateRequest> streams_of(ApiRequest request, std::uint64_t group) {
   std::vector<GenerateRequest> streams;
   for (GenerateRequest& prompt : request.prompts) {
-    if (request.n > 1) {
-      // One group a prompt: groups are told apart by number and prompt.
-      prompt.sample_group = group;
-      if (!prompt.seed) prompt.seed = std::random_device{}();
-    }
+    // One group a prompt: groups are told apart by number and prompt.
+    if (request.n > 1) prompt.sample_group = group;
+    if (request.n > 1 && !prompt.seed) prompt.seed = std::random_device{}();
     for (std::int32_t i = 0; i < request.n; ++i) {
       streams.push_back(prompt);
       if (prompt.seed) streams.back().seed = *prompt.seed + static_cast<std::uint64_t>(i);

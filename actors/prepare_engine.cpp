@@ -26,6 +26,7 @@ PreparedEngine prepare_engine(const EngineConfig& config) {
   prepared.chat_template = make_chat_template(*prepared.source, *prepared.tokenizer);
   prepared.low_confidence = low_confidence_defaults(*prepared.source);
   prepared.plan = make_plan(prepared.model_config, weights_bytes(*prepared.source), config.plan);
+  prepared.model_config.context_in_use = prepared.plan.context;
 
   CpuBackendOptions options;
   options.threads = config.threads;

@@ -12,7 +12,7 @@
 #include "engine/backend/cpu_kv_pool.hpp"
 #include "engine/backend/slice_check.hpp"
 #include "engine/base/error.hpp"
-#include "engine/model/llama_weights.hpp"
+#include "engine/model/decoder_weights.hpp"
 #include "engine/sampling/sampler.hpp"
 #include "kernels/cpu/cpu_info.hpp"
 #include "kernels/cpu/kernels.hpp"
@@ -73,14 +73,18 @@ struct CpuBackend::Impl {
         options(checked(wanted, model)),
         kernels(kernels::kernel_table(choose_isa(options.kernels))),
         threads(options.threads),
-        decoder(config, bind_llama_weights(std::move(source), config), kernels, threads,
+        decoder(config, bind_decoder_weights(std::move(source), config), kernels, threads,
                 options.max_batch_tokens, options.max_sampled_rows) {
     for (int i = 0; i < threads.threads(); ++i)
       samplers.emplace_back(static_cast<std::size_t>(config.vocab_size));
   }
 
   SliceLimits limits() const {
-    return {config.vocab_size, options.max_batch_tokens, {pool.num_blocks(), pool.block_size()}};
+    return {config.vocab_size,
+            options.max_batch_tokens,
+            {pool.num_blocks(), pool.block_size()},
+            config.widest_window(),
+            config.options.learned_positions ? config.context_length : 0};
   }
 
   /// Computes the slices that pass the checks; the others get their error.

@@ -1,4 +1,4 @@
-// The CPU backend: llama-family decoders on paged KV.
+// The CPU backend: decoders on paged KV.
 #pragma once
 
 #include <cstdint>

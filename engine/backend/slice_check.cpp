@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdint>
+
 namespace sluice {
 namespace {
 
@@ -29,12 +32,21 @@ std::string check_blocks(const StepSlice& slice, const SliceLimits& limits) {
     return fmt::format("the first position {} is negative", slice.first_position);
   const std::int64_t end =
       std::int64_t{slice.first_position} + static_cast<std::int64_t>(slice.tokens.size());
+  if (limits.positions > 0 && end > limits.positions)
+    return fmt::format("the position {} is beyond the {} that the model knows", end - 1,
+                       limits.positions);
   const std::int64_t needed = (end + limits.pool.block_size - 1) / limits.pool.block_size;
   if (static_cast<std::int64_t>(slice.blocks.size()) < needed)
     return fmt::format("the block table covers {} positions where {} are needed",
                        static_cast<std::int64_t>(slice.blocks.size()) * limits.pool.block_size,
                        end);
-  for (std::size_t i = 0; i < static_cast<std::size_t>(needed); ++i)
+  // Blocks before the first token's window are never read; they may have been freed.
+  const std::int64_t first_seen =
+      limits.window == 0
+          ? 0
+          : std::max(std::int64_t{0}, std::int64_t{slice.first_position} + 1 - limits.window);
+  for (auto i = static_cast<std::size_t>(first_seen / limits.pool.block_size);
+       i < static_cast<std::size_t>(needed); ++i)
     if (slice.blocks[i] < 0 || slice.blocks[i] >= limits.pool.num_blocks)
       return fmt::format("the block {} is outside the pool of {}", slice.blocks[i],
                          limits.pool.num_blocks);

@@ -11,7 +11,9 @@ namespace sluice {
 struct SliceLimits {
   std::int32_t vocab_size = 0;
   Position max_batch_tokens = 0;
-  KvPoolShape pool;  ///< num_blocks 0: none allocated
+  KvPoolShape pool;        ///< num_blocks 0: none allocated
+  Position window = 0;     ///< positions that attention sees at most; 0: all
+  Position positions = 0;  ///< that the model has vectors for; 0: any number
 };
 
 /// Empty when all is well, else one sentence. `tokens_before` are already part of the step.

@@ -15,8 +15,8 @@ std::size_t whole_lines(std::size_t floats) {
 }  // namespace
 
 std::size_t DecoderScratch::floats(std::int32_t threads) const {
-  return hidden + normed + q + k + v + attended + gate + up + cosines + sines + logits +
-         per_thread * static_cast<std::size_t>(threads);
+  return hidden + normed + ffn_normed + block + q + k + v + attended + gate + up + routed + scores +
+         cosines + sines + logits + per_thread * static_cast<std::size_t>(threads);
 }
 
 DecoderScratch decoder_scratch(const ModelConfig& config, Position max_batch_tokens,
@@ -26,16 +26,26 @@ DecoderScratch decoder_scratch(const ModelConfig& config, Position max_batch_tok
   const std::size_t hidden = size(config.hidden_size);
   const std::size_t q_dim = size(config.num_heads) * size(config.head_dim);
   const std::size_t kv_dim = size(config.num_kv_heads) * size(config.head_dim);
+  const ExpertConfig& experts = config.experts;
+  const std::size_t routed_rows = rows * size(experts.used);
   DecoderScratch s;
-  s.hidden = s.normed = whole_lines(rows * hidden);
+  s.hidden = s.normed = s.block = whole_lines(rows * hidden);
+  if (config.options.parallel_block && !config.options.shared_norm) s.ffn_normed = s.hidden;
   s.q = s.attended = whole_lines(rows * q_dim);
   s.k = s.v = whole_lines(rows * kv_dim);
-  s.gate = s.up = whole_lines(rows * size(config.ffn_size));
-  s.cosines = s.sines = whole_lines(rows * size(config.rope_dims) / 2);
+  // Layers without experts may stand between those with them.
+  s.up = whole_lines(std::max(rows * size(std::max(config.ffn_size, experts.shared_ffn_size)),
+                              routed_rows * size(experts.ffn_size)));
+  if (config.options.gated) s.gate = s.up;
+  s.routed = whole_lines(routed_rows * hidden);
+  s.scores = whole_lines(rows * size(experts.count));
+  s.cosines = s.sines = whole_lines(rows * size(config.rope_dims) / 2 * config.ropes.size());
   s.logits = whole_lines(std::min(rows, size(max_sampled_rows)) * size(config.vocab_size));
   s.per_thread = whole_lines(
       std::max({kernels::matmul_workspace_floats(hidden), kernels::matmul_workspace_floats(q_dim),
                 kernels::matmul_workspace_floats(size(config.ffn_size)),
+                kernels::matmul_workspace_floats(size(experts.ffn_size)),
+                kernels::matmul_workspace_floats(size(experts.shared_ffn_size)),
                 kernels::attention_workspace_floats(
                     size(config.num_heads), size(config.num_kv_heads), size(config.head_dim))}));
   return s;

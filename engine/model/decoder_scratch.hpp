@@ -12,14 +12,18 @@ namespace sluice {
 /// Sizes in floats, each rounded up to a cache line.
 struct DecoderScratch {
   std::size_t hidden = 0;      ///< [rows x hidden]: the residual stream
-  std::size_t normed = 0;      ///< [rows x hidden]: normalised input, then a block's output
+  std::size_t normed = 0;      ///< [rows x hidden]: what a block reads
+  std::size_t ffn_normed = 0;  ///< likewise, when both blocks of a layer read at the same time
+  std::size_t block = 0;       ///< [rows x hidden]: what a block gives
   std::size_t q = 0;           ///< [rows x heads * head_dim]
   std::size_t k = 0;           ///< [rows x kv_dim]
   std::size_t v = 0;           ///< [rows x kv_dim]
   std::size_t attended = 0;    ///< [rows x heads * head_dim]
-  std::size_t gate = 0;        ///< [rows x ffn]
-  std::size_t up = 0;          ///< [rows x ffn]
-  std::size_t cosines = 0;     ///< [rows x rope_dims / 2]
+  std::size_t gate = 0;        ///< [rows x ffn], of experts [rows * used x expert ffn]
+  std::size_t up = 0;          ///< likewise
+  std::size_t routed = 0;      ///< [rows * used x hidden]: rows sorted by expert
+  std::size_t scores = 0;      ///< [rows x experts]
+  std::size_t cosines = 0;     ///< [ropes x rows x rope_dims / 2]
   std::size_t sines = 0;       ///< likewise
   std::size_t logits = 0;      ///< [sampled rows x vocab]
   std::size_t per_thread = 0;  ///< decoded weights or an attention tile, one for each thread

@@ -1,9 +1,14 @@
 // Shape and options of a decoder, read from a model's metadata and checked against itself.
+//
+// One decoder graph runs every architecture: it looks at the options below and never at the
+// architecture's name. What a name means is written down in architectures.cpp.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "engine/base/types.hpp"
 #include "engine/formats/model_source.hpp"
@@ -14,6 +19,93 @@ namespace sluice {
 enum class RopeLayout {
   kNeighbours,  ///< (0,1), (2,3), ... (GGUF files of the llama architecture)
   kHalves,      ///< (i, i + n/2)
+};
+
+enum class RopeScaling {
+  kNone,
+  kLinear,    ///< positions are divided by `factor`
+  kYarn,      ///< slow pairs as kLinear, fast ones unchanged, a ramp between (Peng et al. 2023)
+  kLongRope,  ///< each pair has a factor, one list for short contexts and one for long ones
+};
+
+/// How positions become angles.
+struct RopeConfig {
+  float base = 10000.0F;
+  RopeScaling scaling = RopeScaling::kNone;
+  float factor = 1.0F;            ///< how much longer than originally the context is
+  Position original_context = 0;  ///< before stretching; yarn and longrope need it
+  float magnitude = 1.0F;         ///< cosines and sines are multiplied by it
+  float beta_fast = 32.0F;        ///< yarn: pairs that turn more often in the original context stay
+  float beta_slow = 1.0F;         ///< yarn: pairs that turn less often are divided by the factor
+  bool factor_tensors = true;     ///< divided by rope_freqs.weight and the like, where they exist
+};
+
+enum class NormKind {
+  kRms,    ///< x / rms(x) * weight
+  kLayer,  ///< (x - mean) / deviation * weight + bias
+};
+
+enum class Activation {
+  kSilu,         ///< x sigmoid(x)
+  kGelu,         ///< x Phi(x), by its tanh form
+  kClampedSwish  ///< gate capped at 7, times sigmoid(1.702 gate), times (up within 7) + 1
+};
+
+/// Norms of query and key vectors before rope.
+enum class QkNorm {
+  kIfPresent,    ///< each head, where the file has the weights
+  kPerHead,      ///< each head
+  kWholeVector,  ///< all heads together
+};
+
+/// Which biases a file must have; others are used where they exist.
+enum class RequiredBiases { kNone, kQkv, kAll };
+
+/// How the scores of a router become the weights of the chosen experts.
+enum class ExpertWeights {
+  kShareOfAll,      ///< softmax over all experts; the chosen ones keep their share
+  kShareOfChosen,   ///< the same, divided by the sum of the chosen ones
+  kSoftmaxOfChosen  ///< softmax over the chosen ones' scores
+};
+
+/// A mixture of experts in place of the feed-forward block; count 0: none.
+struct ExpertConfig {
+  std::int32_t count = 0;
+  std::int32_t used = 0;             ///< chosen for each token
+  std::int32_t ffn_size = 0;         ///< of one expert
+  std::int32_t shared_ffn_size = 0;  ///< of the expert that every token uses; 0: none
+  ExpertWeights weights = ExpertWeights::kShareOfChosen;
+};
+
+/// What architectures differ in.
+struct DecoderOptions {
+  NormKind norm = NormKind::kRms;
+  bool norm_before = true;      ///< attention and feed-forward read a norm of the residual stream
+  bool norm_after = false;      ///< their outputs pass a norm before they are added
+  bool parallel_block = false;  ///< feed-forward reads what attention reads, not its result
+  bool shared_norm = false;     ///< and even the same norm of it
+  Activation activation = Activation::kSilu;
+  bool gated = true;           ///< activation(gate x) * (up x); else activation(up x)
+  bool fused_gate_up = false;  ///< ffn_up holds the gate's rows, then its own
+  RequiredBiases required_biases = RequiredBiases::kNone;
+  QkNorm qk_norm = QkNorm::kIfPresent;
+  bool learned_positions = false;  ///< a vector for each position is added to the embedding
+  bool attention_sinks = false;    ///< one more logit in each head's softmax
+  RopeLayout rope_layout = RopeLayout::kHalves;
+  std::string_view ffn_norm_name = "ffn_norm";
+
+  float embedding_scale = 1.0F;    ///< of the token embedding
+  float residual_scale = 1.0F;     ///< of what is added to the residual stream
+  float attention_scale = 0.0F;    ///< of q . k; 0: 1 / sqrt(head_dim)
+  float logit_scale = 1.0F;        ///< logits are multiplied by it
+  float attention_softcap = 0.0F;  ///< scores become cap * tanh(score / cap); 0: unchanged
+  float final_softcap = 0.0F;      ///< the same for logits
+};
+
+/// What layers of one model differ in.
+struct LayerOptions {
+  Position window = 0;    ///< positions that attention sees, the own one included; 0: all
+  std::int32_t rope = 0;  ///< index into ModelConfig::ropes; -1: none
 };
 
 struct ModelConfig {
@@ -27,14 +119,24 @@ struct ModelConfig {
   std::int32_t ffn_size = 0;
   std::int32_t vocab_size = 0;
   Position context_length = 0;  ///< longest sequence the model was made for
+  /// Longest sequence that will be run; 0: context_length. Chooses the factors of kLongRope.
+  Position context_in_use = 0;
   float norm_epsilon = 1e-5F;
-  float rope_base = 10000.0F;
-  std::int32_t rope_dims = 0;       ///< leading elements of a head that turn; at most head_dim
-  float rope_linear_factor = 1.0F;  ///< positions are divided by it before they become angles
-  RopeLayout rope_layout = RopeLayout::kNeighbours;
+  std::int32_t rope_dims = 0;            ///< leading elements of a head that turn
+  std::vector<RopeConfig> ropes = {{}};  ///< [0]: of the layers without a rope of their own
+  std::vector<LayerOptions> layers;      ///< one a layer; empty: all alike, by default
+  ExpertConfig experts;
+  DecoderOptions options;
   bool tied_embeddings = false;  ///< LM head uses the token embedding
 
   std::int32_t kv_dim() const { return num_kv_heads * head_dim; }
+  LayerOptions layer(std::int32_t index) const {
+    return layers.empty() ? LayerOptions{} : layers[static_cast<std::size_t>(index)];
+  }
+  /// Positions that attention of a layer sees; 0: all.
+  Position window(std::int32_t index) const { return layer(index).window; }
+  /// Positions that any layer sees; 0: all. What lies before them is never read again.
+  Position widest_window() const;
 };
 
 /// Reads and checks the configuration. Throws Error: kUnsupported (unknown architecture, with

@@ -23,6 +23,23 @@ kernels::WeightEncoding encoding_of(DType type) {
   }
 }
 
+kernels::WeightMatrix matrix_of(const TensorView& tensor, std::int64_t in, std::int64_t out) {
+  kernels::WeightMatrix matrix;
+  matrix.data = tensor.data.data();
+  matrix.rows = static_cast<std::size_t>(out);
+  matrix.cols = static_cast<std::size_t>(in);
+  matrix.row_bytes = bytes_for(tensor.type, matrix.cols);
+  matrix.encoding = encoding_of(tensor.type);
+  matrix.dequantize = traits(tensor.type).dequantize;
+  return matrix;
+}
+
+std::vector<float> decoded(const TensorView& tensor) {
+  std::vector<float> values(static_cast<std::size_t>(tensor.elements()));
+  traits(tensor.type).dequantize(tensor.data.data(), values.data(), values.size());
+  return values;
+}
+
 }  // namespace
 
 const TensorView& TensorBinder::take(const std::string& name,
@@ -51,22 +68,30 @@ const TensorView& TensorBinder::take(const std::string& name,
 
 kernels::WeightMatrix TensorBinder::matrix(const std::string& name, std::int64_t in,
                                            std::int64_t out) {
-  const TensorView& tensor = take(name, {in, out});
-  kernels::WeightMatrix matrix;
-  matrix.data = tensor.data.data();
-  matrix.rows = static_cast<std::size_t>(out);
-  matrix.cols = static_cast<std::size_t>(in);
-  matrix.row_bytes = bytes_for(tensor.type, matrix.cols);
-  matrix.encoding = encoding_of(tensor.type);
-  matrix.dequantize = traits(tensor.type).dequantize;
-  return matrix;
+  const TensorView* tensor = source_.find_tensor(name);
+  const bool flat = out == 1 && tensor != nullptr && tensor->shape.size() == 1;
+  return matrix_of(take(name, flat ? std::vector{in} : std::vector{in, out}), in, out);
+}
+
+std::vector<kernels::WeightMatrix> TensorBinder::stacked_matrices(const std::string& name,
+                                                                  std::int64_t in, std::int64_t out,
+                                                                  std::int64_t count) {
+  kernels::WeightMatrix matrix = matrix_of(take(name, {in, out, count}), in, out);
+  std::vector<kernels::WeightMatrix> matrices;
+  for (std::int64_t i = 0; i < count; ++i) {
+    matrices.push_back(matrix);
+    matrix.data += matrix.rows * matrix.row_bytes;
+  }
+  return matrices;
+}
+
+std::vector<float> TensorBinder::table(const std::string& name, std::int64_t n,
+                                       std::int64_t count) {
+  return decoded(take(name, {n, count}));
 }
 
 std::vector<float> TensorBinder::vector(const std::string& name, std::int64_t n) {
-  const TensorView& tensor = take(name, {n});
-  std::vector<float> values(static_cast<std::size_t>(n));
-  traits(tensor.type).dequantize(tensor.data.data(), values.data(), values.size());
-  return values;
+  return decoded(take(name, {n}));
 }
 
 std::vector<float> TensorBinder::optional_vector(const std::string& name, std::int64_t n) {
@@ -77,8 +102,8 @@ void TensorBinder::expect_all_taken() const {
   for (const TensorView& tensor : source_.tensors())
     if (!taken_.contains(tensor.name))
       throw Error(ErrorCode::kUnsupported,
-                  fmt::format("{}: the tensor {} is not part of the llama decoder that this build "
-                              "has; the model needs features that are not supported",
+                  fmt::format("{}: the tensor {} has no place in this build's decoder for the "
+                              "architecture; the model needs features that are not supported",
                               source_.path().string(), tensor.name));
 }
 

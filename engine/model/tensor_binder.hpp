@@ -15,9 +15,14 @@ class TensorBinder {
  public:
   explicit TensorBinder(const ModelSource& source) : source_(source) {}
 
-  /// Matrix with rows of `in` elements, `out` of them. Throws Error(kCorrupt) when it is missing
-  /// or has another shape.
+  /// Matrix with rows of `in` elements, `out` of them; a single row may be stored as a vector.
+  /// Throws Error(kCorrupt) when it is missing or has another shape.
   kernels::WeightMatrix matrix(const std::string& name, std::int64_t in, std::int64_t out);
+  /// `count` such matrices, stored one after the other in a tensor of three dimensions.
+  std::vector<kernels::WeightMatrix> stacked_matrices(const std::string& name, std::int64_t in,
+                                                      std::int64_t out, std::int64_t count);
+  /// `count` rows of `n` elements, decoded, [count x n].
+  std::vector<float> table(const std::string& name, std::int64_t n, std::int64_t count);
   /// Vector of `n` elements, decoded. Throws likewise.
   std::vector<float> vector(const std::string& name, std::int64_t n);
   /// Empty when there is no such tensor.

@@ -85,15 +85,6 @@ struct SeenPositions {
   return (position + 1 - a.window + a.every - 1) / a.every;
 }
 
-/// cap * tanh(x / cap); tanh y = 1 - 2 / (e^2y + 1).
-template <class S>
-typename S::Vec soft_cap(typename S::Vec x, typename S::Vec cap) {
-  const auto one = S::set1(1.0F);
-  const auto two = S::set1(2.0F);
-  const auto e = exp<S>(S::mul(two, S::div(x, cap)));
-  return S::mul(cap, S::sub(one, S::div(two, S::add(e, one))));
-}
-
 /// weights[q][p] = scale * (query q . key p), capped when `softcap` is not 0, for all positions
 /// of the tile; columns of positions that were not read hold leftovers.
 template <class S, std::size_t Q>

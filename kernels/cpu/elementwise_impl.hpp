@@ -62,28 +62,144 @@ void rms_norm(const float* x, const float* weight, float epsilon, std::size_t n,
       });
 }
 
+/// y = (x - mean) / sqrt(variance + epsilon) * weight + bias.
+template <class S>
+void layer_norm(const float* x, const float* weight, const float* bias, float epsilon,
+                std::size_t n, float* y) {
+  using Vec = typename S::Vec;
+  Vec total = S::zero();
+  for_vectors<S>(
+      n, [&](std::size_t i) { total = S::add(total, S::load(x + i)); },
+      [&](std::size_t i, std::size_t rest) { total = S::add(total, S::load_n(x + i, rest)); });
+  const Vec mean = S::set1(S::reduce_add(total) / static_cast<float>(n));
+  Vec squares = S::zero();
+  for_vectors<S>(
+      n,
+      [&](std::size_t i) {
+        const Vec v = S::sub(S::load(x + i), mean);
+        squares = S::fma(v, v, squares);
+      },
+      [&](std::size_t i, std::size_t rest) {
+        float part[S::kWidth];
+        S::store(part, S::sub(S::load_n(x + i, rest), mean));
+        const Vec v = S::load_n(part, rest);  // lanes behind the end count for nothing
+        squares = S::fma(v, v, squares);
+      });
+  const float variance = S::reduce_add(squares) / static_cast<float>(n);
+  const Vec factor = S::set1(1.0F / __builtin_sqrtf(variance + epsilon));
+  const auto scaled = [&](Vec v, Vec w) { return S::mul(S::mul(S::sub(v, mean), factor), w); };
+  for_vectors<S>(
+      n,
+      [&](std::size_t i) {
+        const Vec v = scaled(S::load(x + i), S::load(weight + i));
+        S::store(y + i, bias == nullptr ? v : S::add(v, S::load(bias + i)));
+      },
+      [&](std::size_t i, std::size_t rest) {
+        const Vec v = scaled(S::load_n(x + i, rest), S::load_n(weight + i, rest));
+        S::store_n(y + i, bias == nullptr ? v : S::add(v, S::load_n(bias + i, rest)), rest);
+      });
+}
+
+/// y[i] = f(y[i]).
+template <class S, class F>
+void map(float* y, std::size_t n, const F& f) {
+  for_vectors<S>(
+      n, [&](std::size_t i) { S::store(y + i, f(S::load(y + i))); },
+      [&](std::size_t i, std::size_t rest) { S::store_n(y + i, f(S::load_n(y + i, rest)), rest); });
+}
+
+/// y[i] = f(y[i], x[i]).
+template <class S, class F>
+void map2(float* y, const float* x, std::size_t n, const F& f) {
+  for_vectors<S>(
+      n, [&](std::size_t i) { S::store(y + i, f(S::load(y + i), S::load(x + i))); },
+      [&](std::size_t i, std::size_t rest) {
+        S::store_n(y + i, f(S::load_n(y + i, rest), S::load_n(x + i, rest)), rest);
+      });
+}
+
+/// x / (1 + exp(-slope_x)): x times the sigmoid of another number.
+template <class S>
+typename S::Vec times_sigmoid(typename S::Vec x, typename S::Vec slope_x) {
+  return S::div(x, S::add(S::set1(1.0F), exp<S>(S::sub(S::zero(), slope_x))));
+}
+
+/// x / 2 (1 + tanh u) = x sigmoid(2 u) with u = sqrt(2 / pi) (x + 0.044715 x^3).
+template <class S>
+typename S::Vec gelu_of(typename S::Vec x) {
+  using Vec = typename S::Vec;
+  const Vec cube = S::mul(S::mul(x, x), x);
+  const Vec inner = S::fma(S::set1(0.044715F), cube, x);
+  return times_sigmoid<S>(x, S::mul(S::set1(1.5957691216F), inner));
+}
+
 template <class S>
 void silu_multiply(float* gate, const float* up, std::size_t n) {
   using Vec = typename S::Vec;
-  const auto silu_times = [](Vec g, Vec u) {
-    const Vec one = S::set1(1.0F);
-    const Vec sigmoid_inverse = S::add(one, exp<S>(S::sub(S::zero(), g)));
-    return S::mul(S::div(g, sigmoid_inverse), u);
-  };
-  for_vectors<S>(
-      n, [&](std::size_t i) { S::store(gate + i, silu_times(S::load(gate + i), S::load(up + i))); },
-      [&](std::size_t i, std::size_t rest) {
-        S::store_n(gate + i, silu_times(S::load_n(gate + i, rest), S::load_n(up + i, rest)), rest);
-      });
+  map2<S>(gate, up, n, [](Vec g, Vec u) { return S::mul(times_sigmoid<S>(g, g), u); });
+}
+
+template <class S>
+void silu(float* y, std::size_t n) {
+  map<S>(y, n, [](typename S::Vec v) { return times_sigmoid<S>(v, v); });
+}
+
+template <class S>
+void gelu_multiply(float* gate, const float* up, std::size_t n) {
+  using Vec = typename S::Vec;
+  map2<S>(gate, up, n, [](Vec g, Vec u) { return S::mul(gelu_of<S>(g), u); });
+}
+
+template <class S>
+void gelu(float* y, std::size_t n) {
+  map<S>(y, n, [](typename S::Vec v) { return gelu_of<S>(v); });
+}
+
+template <class S>
+void clamped_swish_multiply(float* gate, const float* up, std::size_t n) {
+  using Vec = typename S::Vec;
+  const Vec limit = S::set1(7.0F);
+  map2<S>(gate, up, n, [&](Vec g, Vec u) {
+    const Vec capped = S::min(limit, g);  // the second operand wins when it is not a number
+    const Vec within = S::max(S::set1(-7.0F), S::min(limit, u));
+    const Vec swish = times_sigmoid<S>(capped, S::mul(S::set1(1.702F), capped));
+    return S::mul(swish, S::add(within, S::set1(1.0F)));
+  });
+}
+
+template <class S>
+void scale(float* y, float factor, std::size_t n) {
+  const typename S::Vec all = S::set1(factor);
+  map<S>(y, n, [&](typename S::Vec v) { return S::mul(v, all); });
+}
+
+template <class S>
+void add_scaled(float* y, const float* x, float factor, std::size_t n) {
+  using Vec = typename S::Vec;
+  const Vec all = S::set1(factor);
+  map2<S>(y, x, n, [&](Vec a, Vec b) { return S::fma(all, b, a); });
+}
+
+/// cap * tanh(x / cap); tanh y = 1 - 2 / (e^2y + 1).
+template <class S>
+typename S::Vec soft_cap(typename S::Vec x, typename S::Vec cap) {
+  using Vec = typename S::Vec;
+  const Vec one = S::set1(1.0F);
+  const Vec two = S::set1(2.0F);
+  const Vec e = exp<S>(S::mul(two, S::div(x, cap)));
+  return S::mul(cap, S::sub(one, S::div(two, S::add(e, one))));
+}
+
+template <class S>
+void soft_cap_row(float* y, float cap, std::size_t n) {
+  const typename S::Vec all = S::set1(cap);
+  map<S>(y, n, [&](typename S::Vec v) { return soft_cap<S>(v, all); });
 }
 
 template <class S>
 void add_to(float* y, const float* x, std::size_t n) {
-  for_vectors<S>(
-      n, [&](std::size_t i) { S::store(y + i, S::add(S::load(y + i), S::load(x + i))); },
-      [&](std::size_t i, std::size_t rest) {
-        S::store_n(y + i, S::add(S::load_n(y + i, rest), S::load_n(x + i, rest)), rest);
-      });
+  using Vec = typename S::Vec;
+  map2<S>(y, x, n, [](Vec a, Vec b) { return S::add(a, b); });
 }
 
 }  // namespace sluice::kernels

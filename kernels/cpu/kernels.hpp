@@ -120,8 +120,30 @@ struct KernelTable {
   void (*rms_norm)(const float* x, const float* weight, float epsilon, std::size_t n,
                    float* y) = nullptr;
 
-  /// gate = silu(gate) * up, silu(x) = x / (1 + exp(-x)).
+  /// y = (x - mean(x)) / sqrt(variance(x) + epsilon) * weight + bias, for one row of n (Ba et al.
+  /// 2016); without a bias when that is null.
+  void (*layer_norm)(const float* x, const float* weight, const float* bias, float epsilon,
+                     std::size_t n, float* y) = nullptr;
+
+  /// y = silu(y), silu(x) = x / (1 + exp(-x)).
+  void (*silu)(float* y, std::size_t n) = nullptr;
+  /// gate = silu(gate) * up.
   void (*silu_multiply)(float* gate, const float* up, std::size_t n) = nullptr;
+
+  /// y = gelu(y) by its tanh form (Hendrycks and Gimpel 2016).
+  void (*gelu)(float* y, std::size_t n) = nullptr;
+  /// gate = gelu(gate) * up.
+  void (*gelu_multiply)(float* gate, const float* up, std::size_t n) = nullptr;
+
+  /// gate = g * sigmoid(1.702 g) * (u + 1), g = min(gate, 7), u = up within -7 .. 7.
+  void (*clamped_swish_multiply)(float* gate, const float* up, std::size_t n) = nullptr;
+
+  /// y *= factor.
+  void (*scale)(float* y, float factor, std::size_t n) = nullptr;
+  /// y += factor * x.
+  void (*add_scaled)(float* y, const float* x, float factor, std::size_t n) = nullptr;
+  /// y = cap * tanh(y / cap).
+  void (*soft_cap)(float* y, float cap, std::size_t n) = nullptr;
 
   /// y += x.
   void (*add)(float* y, const float* x, std::size_t n) = nullptr;

@@ -15,7 +15,23 @@ namespace sluice::kernels {
 
 template <class S>
 constexpr KernelTable make_table() {
-  return {S::kIsa, matmul<S>, rms_norm<S>, silu_multiply<S>, add_to<S>, write_kv<S>, attention<S>};
+  KernelTable table;
+  table.isa = S::kIsa;
+  table.matmul = matmul<S>;
+  table.rms_norm = rms_norm<S>;
+  table.layer_norm = layer_norm<S>;
+  table.silu = silu<S>;
+  table.silu_multiply = silu_multiply<S>;
+  table.gelu = gelu<S>;
+  table.gelu_multiply = gelu_multiply<S>;
+  table.clamped_swish_multiply = clamped_swish_multiply<S>;
+  table.scale = scale<S>;
+  table.add_scaled = add_scaled<S>;
+  table.soft_cap = soft_cap_row<S>;
+  table.add = add_to<S>;
+  table.write_kv = write_kv<S>;
+  table.attention = attention<S>;
+  return table;
 }
 
 }  // namespace sluice::kernels

@@ -18,13 +18,25 @@ namespace sluice::test {
 
 struct ReferenceCase {
   std::string id;
-  std::string kv;  ///< type of the KV cache: "f32", "f16", "q8_0"
+  std::string kv;      ///< type of the KV cache: "f32", "f16", "q8_0"
+  Position n_ctx = 0;  ///< context that the model was run with; matters for longrope
   std::vector<TokenId> tokens;
   std::vector<std::size_t> positions;          ///< with stored logits
   std::map<std::string, std::size_t> offsets;  ///< of each kind of logits, in bytes
   std::map<std::string, double> tolerance;     ///< of the case, or of the file where it has none
   std::vector<TokenId> greedy;
+  std::vector<double> greedy_margin;    ///< largest minus second largest logit at each step
   std::vector<TokenId> dequant_greedy;  ///< empty unless the weights are quantised
+  std::vector<double> dequant_margin;
+
+  /// The greedy tokens that an answer within `tolerance` must give.
+  std::vector<TokenId> certain_tokens(const std::string& kind, double allowed) const {
+    const std::vector<double>& margin = kind == "dequant" ? dequant_margin : greedy_margin;
+    std::vector<TokenId> certain = kind == "dequant" ? dequant_greedy : greedy;
+    for (std::size_t i = 0; i < margin.size() && i < certain.size(); ++i)
+      if (margin[i] < 2 * allowed) certain.resize(i);
+    return certain;
+  }
 };
 
 class ReferenceCases {
@@ -53,7 +65,11 @@ class ReferenceCases {
       simdjson::dom::element own;
       if (entry["tolerance"].get(own) == simdjson::SUCCESS) read_numbers(own, c.tolerance);
       if (entry["greedy"].get(own) == simdjson::SUCCESS) read_ids(own, c.greedy);
+      if (entry["greedy_margin"].get(own) == simdjson::SUCCESS) read_list(own, c.greedy_margin);
       if (entry["dequant_greedy"].get(own) == simdjson::SUCCESS) read_ids(own, c.dequant_greedy);
+      if (entry["dequant_margin"].get(own) == simdjson::SUCCESS) read_list(own, c.dequant_margin);
+      if (entry["n_ctx"].get(own) == simdjson::SUCCESS)
+        c.n_ctx = static_cast<Position>(std::int64_t(own));
       cases_.push_back(std::move(c));
     }
   }
@@ -75,6 +91,9 @@ class ReferenceCases {
   static void read_ids(const simdjson::dom::element& array, std::vector<TokenId>& out) {
     for (const std::int64_t id : simdjson::dom::array(array))
       out.push_back(static_cast<TokenId>(id));
+  }
+  static void read_list(const simdjson::dom::element& array, std::vector<double>& out) {
+    for (const double value : simdjson::dom::array(array)) out.push_back(value);
   }
   static void read_numbers(const simdjson::dom::element& object,
                            std::map<std::string, double>& out) {

@@ -85,10 +85,10 @@ TEST_CASE("a small llama is read") {
   CHECK(config.vocab_size == 8);
   CHECK(config.context_length == 64);
   CHECK(config.norm_epsilon == 1e-6F);
-  CHECK(config.rope_base == 10000.0F);
+  CHECK(config.ropes[0].base == 10000.0F);
   CHECK(config.rope_dims == 4);
-  CHECK(config.rope_linear_factor == 1.0F);
-  CHECK(config.rope_layout == RopeLayout::kNeighbours);
+  CHECK(config.ropes[0].factor == 1.0F);
+  CHECK(config.options.rope_layout == RopeLayout::kNeighbours);
   CHECK(config.tied_embeddings);
 }
 
@@ -105,8 +105,8 @@ TEST_CASE("optional keys change the shape") {
   };
   const ModelConfig config = read(keys);
   CHECK(config.head_dim == 6);
-  CHECK(config.rope_base == 500000.0F);
-  CHECK(config.rope_linear_factor == 4.0F);
+  CHECK(config.ropes[0].base == 500000.0F);
+  CHECK(config.ropes[0].factor == 4.0F);
   CHECK_FALSE(config.tied_embeddings);
 }
 
@@ -148,10 +148,15 @@ TEST_CASE("what this build can not compute is refused") {
     keys.more = std::move(more);
     return refusal(keys);
   };
-  CHECK_THAT(with([](GgufWriter& w) { w.add_string("llama.rope.scaling.type", "yarn"); }),
-             Contains("'yarn'") && Contains("linear"));
+  CHECK_THAT(with([](GgufWriter& w) { w.add_string("llama.rope.scaling.type", "dynamic"); }),
+             Contains("'dynamic'") && Contains("linear") && Contains("yarn"));
   CHECK_THAT(with([](GgufWriter& w) { w.add_u32("llama.expert_count", 8); }),
-             Contains("mixture of experts"));
+             Contains("llama.expert_used_count"));
+  CHECK_THAT(with([](GgufWriter& w) {
+               w.add_u32("llama.expert_count", 8);
+               w.add_u32("llama.expert_used_count", 9);
+             }),
+             Contains("llama.expert_used_count is 9"));
   CHECK_THAT(with([](GgufWriter& w) { w.add_u32("llama.attention.value_length", 8); }),
              Contains("values 8"));
   CHECK_THAT(with([](GgufWriter& w) { w.add_f32("llama.rope.freq_base", -1.0F); }),

@@ -1,4 +1,4 @@
-#include "engine/model/llama_weights.hpp"
+#include "engine/model/decoder_weights.hpp"
 
 #include <catch2/catch.hpp>
 #include <functional>
@@ -53,9 +53,10 @@ TempFile write(const std::vector<Tensor>& tensors) {
   return writer.write_temp();
 }
 
-LlamaWeights bound(const std::vector<Tensor>& tensors, const ModelConfig& config = tiny_config()) {
+DecoderWeights bound(const std::vector<Tensor>& tensors,
+                     const ModelConfig& config = tiny_config()) {
   const TempFile file = write(tensors);
-  return bind_llama_weights(open_model(file.path()), config);
+  return bind_decoder_weights(open_model(file.path()), config);
 }
 
 /// The message of the error that binding must give; names the file always.
@@ -63,7 +64,7 @@ std::string refusal(const std::vector<Tensor>& tensors, ErrorCode code,
                     const ModelConfig& config = tiny_config()) {
   const TempFile file = write(tensors);
   try {
-    bind_llama_weights(open_model(file.path()), config);
+    bind_decoder_weights(open_model(file.path()), config);
   } catch (const Error& e) {
     CHECK(e.code() == code);
     CHECK(std::string(e.what()).find(file.path().string()) != std::string::npos);
@@ -80,11 +81,11 @@ bool names(const std::string& message, const std::string& what) {
 }  // namespace
 
 TEST_CASE("a complete set of tensors is bound and counted") {
-  const LlamaWeights w = bound(tiny_tensors());
+  const DecoderWeights w = bound(tiny_tensors());
   REQUIRE(w.layers.size() == 1);
   CHECK(w.lm_head.weight.data == w.token_embedding.data);
   CHECK(w.layers[0].k.weight.rows == 16);
-  CHECK(w.layers[0].down.weight.cols == 64);
+  CHECK(w.layers[0].ffn.down.weight.cols == 64);
   CHECK(w.layers[0].q.bias.empty());
   std::size_t elements = 0;
   for (const Tensor& t : tiny_tensors()) {
@@ -93,9 +94,9 @@ TEST_CASE("a complete set of tensors is bound and counted") {
     elements += n;
   }
   CHECK(w.bytes == elements * 4);
-  REQUIRE(w.rope_frequencies.size() == 4);
-  CHECK(w.rope_frequencies[0] == 1.0);
-  CHECK(w.rope_frequencies[2] == Approx(0.01));
+  REQUIRE(w.ropes[0].frequencies.size() == 4);
+  CHECK(w.ropes[0].frequencies[0] == 1.0);
+  CHECK(w.ropes[0].frequencies[2] == Approx(0.01));
 }
 
 TEST_CASE("each missing tensor is named") {
@@ -124,7 +125,7 @@ TEST_CASE("an LM head of its own is used and asked for when embeddings are not t
   config.tied_embeddings = false;
   CHECK(names(refusal(tensors, ErrorCode::kCorrupt, config), "output.weight"));
   tensors.push_back({"output.weight", {32, 10}});
-  const LlamaWeights w = bound(tensors, config);
+  const DecoderWeights w = bound(tensors, config);
   CHECK(w.lm_head.weight.data != w.token_embedding.data);
 }
 
@@ -133,11 +134,11 @@ TEST_CASE("biases and head norms are taken where they exist") {
   tensors.push_back({"blk.0.attn_q.bias", {32}});
   tensors.push_back({"blk.0.attn_k_norm.weight", {8}});
   tensors.push_back({"blk.0.ffn_down.bias", {32}});
-  const LlamaWeights w = bound(tensors);
+  const DecoderWeights w = bound(tensors);
   CHECK(w.layers[0].q.bias == std::vector<float>(32, 2.0F));
   CHECK(w.layers[0].k_norm.size() == 8);
   CHECK(w.layers[0].q_norm.empty());
-  CHECK(w.layers[0].down.bias.size() == 32);
+  CHECK(w.layers[0].ffn.down.bias.size() == 32);
 }
 
 TEST_CASE("a tensor that would be ignored is refused") {
@@ -152,11 +153,12 @@ TEST_CASE("frequency factors and the linear factor divide the frequencies") {
   std::vector<Tensor> tensors = tiny_tensors();
   tensors.push_back({"rope_freqs.weight", {4}});
   ModelConfig config = tiny_config();
-  config.rope_linear_factor = 4.0F;
-  const LlamaWeights w = bound(tensors, config);
-  CHECK(w.rope_frequencies[0] == Approx(1.0 / 8.0));
-  CHECK(w.rope_frequencies[1] == Approx(0.1 / 8.0));
-  config.rope_linear_factor = 0.0F;
+  config.ropes[0].scaling = RopeScaling::kLinear;
+  config.ropes[0].factor = 4.0F;
+  const DecoderWeights w = bound(tensors, config);
+  CHECK(w.ropes[0].frequencies[0] == Approx(1.0 / 8.0));
+  CHECK(w.ropes[0].frequencies[1] == Approx(0.1 / 8.0));
+  config.ropes[0].factor = 0.0F;
   refusal(tensors, ErrorCode::kCorrupt, config);
 }
 
@@ -169,7 +171,7 @@ TEST_CASE("rows that are not whole blocks of their type are refused") {
   writer.add_tensor("token_embd.weight", {48, 10}, 8, std::string(48 * 10 / 32 * 34, '\0'));
   const TempFile file = writer.write_temp();
   try {
-    bind_llama_weights(open_model(file.path()), config);
+    bind_decoder_weights(open_model(file.path()), config);
     FAIL("bound");
   } catch (const Error& e) {
     CHECK(e.code() == ErrorCode::kCorrupt);
@@ -187,7 +189,7 @@ TEST_CASE("broken weight files of the reference are refused with the tensor's na
     CAPTURE(file);
     try {
       const auto source = open_model(*dir / file);
-      bind_llama_weights(source, read_model_config(*source));
+      bind_decoder_weights(source, read_model_config(*source));
       FAIL_CHECK("bound");
     } catch (const Error& e) {
       CHECK(names(e.what(), tensor));

@@ -16,6 +16,7 @@ void add_generate_command(CLI::App& program, Action& action);
 void add_plan_command(CLI::App& program, Action& action);
 void add_perplexity_command(CLI::App& program, Action& action);
 void add_inspect_command(CLI::App& program, Action& action);
+void add_logits_command(CLI::App& program, Action& action);
 void add_tokenize_command(CLI::App& program, Action& action);
 void add_detokenize_command(CLI::App& program, Action& action);
 void add_render_command(CLI::App& program, Action& action);

@@ -170,10 +170,14 @@ void CpuBackend::Impl::draw(const StepBatch& batch, std::span<const Draw> round,
 }
 
 std::vector<float> CpuBackend::logits(const StepBatch& batch) {
-  Impl& impl = *impl_;
-  std::vector<DecoderSlice> accepted;
   std::vector<std::size_t> rows(static_cast<std::size_t>(batch.num_tokens()));
   std::iota(rows.begin(), rows.end(), std::size_t{0});
+  return logits(batch, rows);
+}
+
+std::vector<float> CpuBackend::logits(const StepBatch& batch, std::span<const std::size_t> rows) {
+  Impl& impl = *impl_;
+  std::vector<DecoderSlice> accepted;
   std::size_t before = 0;
   for (const StepSlice& slice : batch.slices) {
     if (const std::string error = check_slice(slice, impl.limits(), before); !error.empty())
@@ -185,7 +189,7 @@ std::vector<float> CpuBackend::logits(const StepBatch& batch) {
   std::vector<float> result;
   for (std::size_t i = 0; i < rows.size(); i += impl.decoder.max_logits_rows()) {
     const std::size_t count = std::min(impl.decoder.max_logits_rows(), rows.size() - i);
-    const std::span<float> part = impl.decoder.logits(std::span(rows).subspan(i, count));
+    const std::span<float> part = impl.decoder.logits(rows.subspan(i, count));
     result.insert(result.end(), part.begin(), part.end());
   }
   return result;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,9 @@ class CpuBackend final : public Backend {
   /// every slice, [tokens of the batch x vocab_size], instead of drawing. For tools and tests.
   /// Throws Error(kInvalidArgument) with what would be a slice's error.
   std::vector<float> logits(const StepBatch& batch);
+  /// The same for some rows of the batch, [rows.size() x vocab_size]; a row is a token, counted
+  /// over all slices.
+  std::vector<float> logits(const StepBatch& batch, std::span<const std::size_t> rows);
 
  private:
   struct Impl;

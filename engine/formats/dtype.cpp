@@ -26,6 +26,7 @@ constexpr std::array kTable = {
     DTypeTraits{DType::kQ6_K, "q6_k", 14, 256, 210, kernels::dequantize_q6_k},
     DTypeTraits{DType::kIQ4_NL, "iq4_nl", 20, 32, 18, kernels::dequantize_iq4_nl},
     DTypeTraits{DType::kIQ4_XS, "iq4_xs", 23, 256, 136, kernels::dequantize_iq4_xs},
+    DTypeTraits{DType::kMXFP4, "mxfp4", 39, 32, 17, kernels::dequantize_mxfp4},
 };
 
 constexpr bool table_is_in_enum_order() {

@@ -31,6 +31,7 @@ enum class DType : std::uint8_t {
   kQ6_K,
   kIQ4_NL,
   kIQ4_XS,
+  kMXFP4,
 };
 
 struct DTypeTraits {

@@ -53,4 +53,8 @@ void dequantize_q6_k(const std::byte* src, float* dst, std::size_t n);
 void dequantize_iq4_nl(const std::byte* src, float* dst, std::size_t n);
 void dequantize_iq4_xs(const std::byte* src, float* dst, std::size_t n);
 
+// Four-bit floats (sign, 2 bits of exponent, 1 of mantissa) with a power of two for every 32 of
+// them (OCP Microscaling Formats 1.0).
+void dequantize_mxfp4(const std::byte* src, float* dst, std::size_t n);
+
 }  // namespace sluice::kernels

@@ -71,7 +71,9 @@ std::vector<TokenId> random_tokens(std::size_t n, std::int32_t vocab, std::mt199
 }
 
 const char* const kModels[] = {"reference/models/llama-gqa", "reference/models/stories260K",
-                               "reference/quant/Q8_0", "reference/quant/BF16"};
+                               "reference/models/gemma3",    "reference/models/gpt-oss",
+                               "reference/models/qwen2moe",  "reference/models/gptneox",
+                               "reference/quant/Q8_0",       "reference/quant/BF16"};
 
 }  // namespace
 

@@ -44,6 +44,7 @@ class LogitsRunner {
     options.threads = engine.threads;
     options.kv_type_k = request.kv_type_k;
     options.kv_type_v = request.kv_type_v;
+    options.kv_layers = request.kv_layers;
     options.max_batch_tokens = request.max_batch_tokens;
     backend_ = std::make_unique<CpuBackend>(source, model, options);
     backend_->allocate_pool({plan.num_blocks, plan.block_size});

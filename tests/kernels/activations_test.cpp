@@ -89,7 +89,7 @@ TEST_CASE("gates and activations agree with double precision wherever they stand
   const std::vector<float> up = random_floats(inputs.size(), random, 6.0F);
   const auto near = [](float got, double expected) {
     // An exponent of 60 that is rounded to a float moves the result by 4e-6 of itself.
-    return std::abs(static_cast<double>(got) - expected) <= 5e-6 * std::abs(expected) + 1e-30;
+    return std::abs(static_cast<double>(got) - expected) <= 5e-6 * std::abs(expected) + 1e-13;
   };
   for (const KernelTable* table : tables()) {
     for (const Gate& gate : kGates) {

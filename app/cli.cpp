@@ -52,6 +52,7 @@ int run_checked(int argc, char** argv) {
   add_generate_command(program, action);
   add_plan_command(program, action);
   add_perplexity_command(program, action);
+  add_calibrate_keys_command(program, action);
   add_inspect_command(program, action);
   add_logits_command(program, action);
   add_tokenize_command(program, action);

@@ -14,6 +14,7 @@ void add_serve_command(CLI::App& program, Action& action);
 void add_chat_command(CLI::App& program, Action& action);
 void add_generate_command(CLI::App& program, Action& action);
 void add_plan_command(CLI::App& program, Action& action);
+void add_calibrate_keys_command(CLI::App& program, Action& action);
 void add_perplexity_command(CLI::App& program, Action& action);
 void add_inspect_command(CLI::App& program, Action& action);
 void add_logits_command(CLI::App& program, Action& action);

@@ -15,6 +15,7 @@
 #include "app/commands.hpp"
 #include "app/interrupt.hpp"
 #include "app/kv_options.hpp"
+#include "app/long_context_options.hpp"
 #include "engine/backend/cpu_backend.hpp"
 #include "engine/base/error.hpp"
 #include "engine/base/json_writer.hpp"
@@ -27,6 +28,7 @@ struct Options {
   std::filesystem::path model;
   std::filesystem::path text;
   KvOptions kv;
+  LongContextOptions long_context;
   std::string against = "f16";
   std::filesystem::path against_model;
   PerplexityOptions evaluation;
@@ -49,16 +51,25 @@ struct Side {
   std::unique_ptr<TokenModel> model;
 };
 
-Side make_side(const std::filesystem::path& path, const KvTypes& kv, const Options& options) {
+Side make_side(const std::filesystem::path& path, const KvTypes& kv,
+               const LongContextOptions& long_context, const Options& options) {
   Side side;
   side.source = open_model(path);
   side.config = read_model_config(*side.source);
+  if (options.evaluation.context > side.config.context_length)
+    std::fprintf(stderr,
+                 "The windows of %d tokens are longer than the %d that the model was made for: its "
+                 "predictions get worse, whatever else is set.\n",
+                 options.evaluation.context, side.config.context_length);
   CpuBackendOptions backend;
   backend.threads = options.threads;
   backend.kv_type_k = kv.type_k;
   backend.kv_type_v = kv.type_v;
   backend.kv_layers = kv.layers;
-  side.kv = describe(kv);
+  backend.sparse = long_context.sparse;
+  backend.key_basis = long_context.load_basis();
+  backend.key_rank = long_context.key_rank;
+  side.kv = describe(kv) + long_context.describe();
   side.model = make_token_model(side.source, side.config, backend, options.evaluation.context);
   return side;
 }
@@ -149,7 +160,7 @@ int perplexity(Options options) {
   const InterruptCounter interrupts;
   const std::string text = read_text(options.text);
   KvTypes kv = options.kv.finish();
-  Side side = make_side(options.model, kv, options);
+  Side side = make_side(options.model, kv, options.long_context, options);
   const auto tokenizer = make_tokenizer(*side.source);
   const std::vector<TokenId> tokens = tokenizer->encode(text, {});
   options.evaluation.first_token = start_token(*tokenizer);
@@ -159,7 +170,7 @@ int perplexity(Options options) {
     KvTypes plain;
     std::tie(plain.type_k, plain.type_v) = parse_kv_types(options.against, "--against");
     const auto& path = options.against_model.empty() ? options.model : options.against_model;
-    baseline = make_side(path, plain, options);
+    baseline = make_side(path, plain, {}, options);
     if (make_tokenizer(*baseline->source)->encode(text, {}) != tokens)
       throw Error(ErrorCode::kInvalidArgument,
                   "The model of --against-model cuts the text into other tokens, so the two can't "
@@ -224,6 +235,7 @@ void add_perplexity_command(CLI::App& program, Action& action) {
                  "what the cache saves. Changes no digit")
       ->group(group);
   options->kv.add_to(*command, "KV cache");
+  options->long_context.add_to(*command, "Long contexts");
   command
       ->add_option("--threads", options->threads, "Compute threads. Default: one per physical core")
       ->check(CLI::Range(1, 1024));
@@ -233,7 +245,8 @@ void add_perplexity_command(CLI::App& program, Action& action) {
       "  sluice perplexity model.gguf text.txt --kv-type q8_0\n"
       "  sluice perplexity model.gguf text.txt --kv-type q4_0 --kv-type-layer 0-1=f16\n"
       "  sluice perplexity small.gguf text.txt --against-model large.gguf\n"
-      "  sluice perplexity model.gguf text.txt --recompute --max-tokens 256");
+      "  sluice perplexity model.gguf text.txt --recompute --max-tokens 256\n"
+      "  sluice perplexity model.gguf text.txt --attention-window 128 --attention-stride 8");
   command->callback([options, &action] { action = [options] { return perplexity(*options); }; });
 }
 

@@ -38,7 +38,24 @@ kernels::Isa choose_isa(const std::string& key) {
 }
 
 KvTypes kv_types(const CpuBackendOptions& options) {
-  return {options.kv_type_k, options.kv_type_v, options.kv_layers};
+  return {options.kv_type_k, options.kv_type_v, options.kv_layers, options.key_rank};
+}
+
+void check_experiments(const CpuBackendOptions& options, const ModelConfig& config) {
+  const SparseAttention& sparse = options.sparse;
+  if (sparse.window < 0 || sparse.stride < 0 || sparse.active() != (sparse.stride > 0))
+    throw Error(ErrorCode::kInvalidArgument,
+                fmt::format("sparse attention needs a window and a stride of at least 1, not {} "
+                            "and {}",
+                            sparse.window, sparse.stride));
+  if ((options.key_rank > 0) != (options.key_basis != nullptr))
+    throw Error(ErrorCode::kInvalidArgument,
+                "keys of a lower rank need a key basis and a rank, not one of them");
+  if (options.key_basis) check_key_basis(*options.key_basis, options.key_rank, config);
+}
+
+KeyProjection key_projection(const CpuBackendOptions& options) {
+  return options.key_basis ? KeyProjection(*options.key_basis, options.key_rank) : KeyProjection();
 }
 
 /// The options with defaults filled in. Throws Error(kInvalidArgument, kUnsupported).
@@ -50,6 +67,7 @@ CpuBackendOptions checked(CpuBackendOptions options, const ModelConfig& config) 
   if (options.max_batch_tokens < 1 || options.max_sampled_rows < 1)
     throw Error(ErrorCode::kInvalidArgument, "a step must be allowed at least 1 token");
   check_kv_types(kv_types(options), config);
+  check_experiments(options, config);
   if (options.threads == 0) options.threads = kernels::usable_physical_cores();
   return options;
 }
@@ -75,6 +93,8 @@ struct CpuBackend::Impl {
         threads(options.threads),
         decoder(config, bind_decoder_weights(std::move(source), config), kernels, threads,
                 options.max_batch_tokens, options.max_sampled_rows) {
+    decoder.use_experiments(options.sparse, key_projection(options));
+    options.key_basis.reset();  // the decoder has what it needs of it
     for (int i = 0; i < threads.threads(); ++i)
       samplers.emplace_back(static_cast<std::size_t>(config.vocab_size));
   }
@@ -193,6 +213,11 @@ std::vector<float> CpuBackend::logits(const StepBatch& batch, std::span<const st
     result.insert(result.end(), part.begin(), part.end());
   }
   return result;
+}
+
+std::vector<float> CpuBackend::stored_keys(std::size_t layer, BlockId block,
+                                           std::int32_t offset) const {
+  return impl_->pool.stored_keys(layer, block, offset);
 }
 
 BackendMemory CpuBackend::memory() const {

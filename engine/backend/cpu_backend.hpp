@@ -10,8 +10,10 @@
 #include "engine/backend/backend.hpp"
 #include "engine/formats/dtype.hpp"
 #include "engine/formats/model_source.hpp"
+#include "engine/model/key_basis.hpp"
 #include "engine/model/kv_types.hpp"
 #include "engine/model/model_config.hpp"
+#include "engine/model/sparse_attention.hpp"
 
 namespace sluice {
 
@@ -19,8 +21,11 @@ struct CpuBackendOptions {
   std::int32_t threads = 0;  ///< 0: one per physical core
   DType kv_type_k = DType::kF16;
   DType kv_type_v = DType::kF16;
-  std::vector<KvLayerTypes> kv_layers{};  ///< exceptions from these, layer by layer
-  Position max_batch_tokens = 512;  ///< largest step; scratch is sized for it
+  std::vector<KvLayerTypes> kv_layers{};        ///< exceptions from these, layer by layer
+  SparseAttention sparse{};                     ///< experiment
+  std::shared_ptr<const KeyBasis> key_basis{};  ///< experiment: with it and a rank, keys are
+  std::int32_t key_rank = 0;                    ///< stored as so many elements of a head
+  Position max_batch_tokens = 512;              ///< largest step; scratch is sized for it
   /// Rows whose logits are computed at a time; a step that samples more takes several rounds.
   std::int32_t max_sampled_rows = 64;
   /// Instruction set of the kernels: "scalar", "avx2", "avx512"; empty: the best there is.
@@ -46,6 +51,10 @@ class CpuBackend final : public Backend {
   /// The same for some rows of the batch, [rows.size() x vocab_size]; a row is a token, counted
   /// over all slices.
   std::vector<float> logits(const StepBatch& batch, std::span<const std::size_t> rows);
+
+  /// The keys of one position as they are stored, rotated, [KV heads x elements of a key]. For
+  /// tools and tests. Throws Error(kInvalidArgument): no such place, K not in f32.
+  std::vector<float> stored_keys(std::size_t layer, BlockId block, std::int32_t offset) const;
 
  private:
   struct Impl;

@@ -160,6 +160,10 @@ void CpuDecoder::rotate_and_store(std::size_t index, const kernels::KvLayer& kv)
     float* k = k_ + row * kv_dim_;
     prepare(q_ + row * q_dim_, q_dim_, layer.q_norm, row);
     prepare(k, kv_dim_, layer.k_norm, row);
+    if (projection_.active()) {
+      projection_.project_queries(index, q_ + row * q_dim_, q_dim_ / head_dim_);
+      projection_.project_keys(index, k);
+    }
     const DecoderSlice& slice = *row_slices_[row];
     const std::size_t position = slice.first_position + row - slice.first_row;
     kernels_.write_kv(kv, size(slice.blocks[position / kv.block_size]), position % kv.block_size, k,
@@ -181,6 +185,10 @@ void CpuDecoder::attend(std::size_t index, std::span<const DecoderSlice> slices,
   shared.num_heads = size(config_.num_heads);
   shared.scale = attention_scale_;
   shared.window = size(config_.window(static_cast<std::int32_t>(index)));
+  if (shared.window == 0 && sparse_.active()) {
+    shared.window = size(sparse_.window);
+    shared.every = size(sparse_.stride);
+  }
   shared.softcap = config_.options.attention_softcap;
   const std::vector<float>& sinks = weights_.layers[index].sinks;
   shared.sinks = sinks.empty() ? nullptr : sinks.data();

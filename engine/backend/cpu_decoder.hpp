@@ -15,16 +15,19 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "engine/backend/cpu_feed_forward.hpp"
 #include "engine/backend/cpu_kv_pool.hpp"
 #include "engine/backend/cpu_products.hpp"
+#include "engine/backend/key_projection.hpp"
 #include "engine/backend/mapped_memory.hpp"
 #include "engine/base/types.hpp"
 #include "engine/model/decoder_scratch.hpp"
 #include "engine/model/decoder_weights.hpp"
 #include "engine/model/model_config.hpp"
+#include "engine/model/sparse_attention.hpp"
 #include "kernels/cpu/kernels.hpp"
 #include "kernels/cpu/thread_pool.hpp"
 
@@ -53,6 +56,12 @@ class CpuDecoder {
   /// At most max_logits_rows() rows.
   std::span<float> logits(std::span<const std::size_t> rows);
   std::size_t max_logits_rows() const { return max_logits_rows_; }
+
+  /// Experiments for long contexts; none by default.
+  void use_experiments(const SparseAttention& sparse, KeyProjection projection) {
+    sparse_ = sparse;
+    projection_ = std::move(projection);
+  }
 
   std::size_t weights_bytes() const { return weights_.bytes; }
   std::size_t scratch_bytes() const { return memory_.bytes(); }
@@ -87,6 +96,9 @@ class CpuDecoder {
   std::size_t max_logits_rows_;
   std::size_t rows_ = 0;                         ///< of the current step
   std::vector<const DecoderSlice*> row_slices_;  ///< for each row the slice it belongs to
+
+  SparseAttention sparse_;
+  KeyProjection projection_;
 
   MappedMemory memory_;
   // Parts of memory_; see DecoderScratch for their shapes.

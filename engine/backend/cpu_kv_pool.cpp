@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cstring>
 #include <initializer_list>
 
 #include "engine/base/error.hpp"
@@ -54,9 +55,9 @@ CpuKvPool::CpuKvPool(const KvPoolShape& shape, const ModelConfig& config, const 
                                     static_cast<std::size_t>(shape.block_size),
                                     static_cast<std::size_t>(config.num_kv_heads)});
   std::size_t total = 0;
-  const auto take = [&](DType type) {
+  const auto take = [&](DType type, std::int32_t elements) {
     const std::size_t begin = total;
-    if (__builtin_add_overflow(total, product({rows, kv_row_bytes(type, config.head_dim)}), &total))
+    if (__builtin_add_overflow(total, product({rows, kv_row_bytes(type, elements)}), &total))
       too_large();
     return begin;
   };
@@ -67,9 +68,10 @@ CpuKvPool::CpuKvPool(const KvPoolShape& shape, const ModelConfig& config, const 
     layer.form.v_encoding = kv_encoding(type_v);
     layer.form.num_kv_heads = static_cast<std::size_t>(config.num_kv_heads);
     layer.form.head_dim = static_cast<std::size_t>(config.head_dim);
+    layer.form.key_dim = static_cast<std::size_t>(types.key_elements(config));
     layer.form.block_size = static_cast<std::size_t>(shape.block_size);
-    layer.k_begin = take(type_k);
-    layer.v_begin = take(type_v);
+    layer.k_begin = take(type_k, types.key_elements(config));
+    layer.v_begin = take(type_v, config.head_dim);
     layers_.push_back(layer);
   }
   memory_ = MappedMemory(total, "the KV pool");
@@ -81,6 +83,23 @@ kernels::KvLayer CpuKvPool::layer(std::size_t index) const {
   layer.k = memory_.data() + found.k_begin;
   layer.v = memory_.data() + found.v_begin;
   return layer;
+}
+
+std::vector<float> CpuKvPool::stored_keys(std::size_t index, BlockId block,
+                                          std::int32_t offset) const {
+  if (index >= layers_.size() || block < 0 || block >= num_blocks() || offset < 0 ||
+      offset >= block_size() || layers_[index].form.k_encoding != kernels::KvEncoding::kF32)
+    throw Error(ErrorCode::kInvalidArgument,
+                "stored keys can be read from places of the pool, and only where K is f32");
+  const kernels::KvLayer form = layer(index);
+  std::vector<float> keys(form.num_kv_heads * form.key_dim);
+  const std::size_t first = static_cast<std::size_t>(block) * keys.size();
+  for (std::size_t i = 0; i < keys.size(); ++i)  // [block][head][element][position]
+    std::memcpy(
+        &keys[i],
+        form.k + ((first + i) * form.block_size + static_cast<std::size_t>(offset)) * sizeof(float),
+        sizeof(float));
+  return keys;
 }
 
 }  // namespace sluice

@@ -25,6 +25,8 @@ class CpuKvPool {
   std::int32_t block_size() const { return shape_.block_size; }
   std::size_t bytes() const { return memory_.bytes(); }
   kernels::KvLayer layer(std::size_t index) const;
+  /// See CpuBackend::stored_keys().
+  std::vector<float> stored_keys(std::size_t layer, BlockId block, std::int32_t offset) const;
 
  private:
   /// Where a layer lies in memory_, in bytes, and its form without addresses.

@@ -78,7 +78,9 @@ std::unique_ptr<TokenModel> make_token_model(std::shared_ptr<const ModelSource> 
   if (context < 2)
     throw Error(ErrorCode::kInvalidArgument,
                 "An evaluation needs a context of at least 2 positions: one to see, one to guess.");
-  return std::make_unique<CpuTokenModel>(std::move(source), config, options, context);
+  ModelConfig in_use = config;
+  in_use.context_in_use = context;
+  return std::make_unique<CpuTokenModel>(std::move(source), in_use, options, context);
 }
 
 }  // namespace sluice

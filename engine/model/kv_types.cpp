@@ -48,7 +48,7 @@ std::size_t kv_row_bytes(DType type, std::int32_t elements) {
 std::size_t kv_layer_bytes(const KvTypes& types, const ModelConfig& config, std::int32_t layer) {
   const auto [k, v] = types.of_layer(layer);
   return static_cast<std::size_t>(std::max(config.num_kv_heads, 0)) *
-         (kv_row_bytes(k, config.head_dim) + kv_row_bytes(v, config.head_dim));
+         (kv_row_bytes(k, types.key_elements(config)) + kv_row_bytes(v, config.head_dim));
 }
 
 void check_kv_types(const KvTypes& types, const ModelConfig& config) {
@@ -58,6 +58,10 @@ void check_kv_types(const KvTypes& types, const ModelConfig& config) {
           ErrorCode::kUnsupported,
           fmt::format("The KV cache can't be stored as {}; use {}.", traits(type).name, kNames));
   };
+  if (types.key_rank < 0 || types.key_rank > config.head_dim)
+    throw Error(ErrorCode::kInvalidArgument,
+                fmt::format("Keys of heads of {} elements can't be stored with {}; use 1 to {}.",
+                            config.head_dim, types.key_rank, config.head_dim));
   check(types.type_k);
   check(types.type_v);
   for (const KvLayerTypes& entry : types.layers) {

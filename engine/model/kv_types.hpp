@@ -28,10 +28,15 @@ struct KvLayerTypes {
 struct KvTypes {
   DType type_k = DType::kF16;
   DType type_v = DType::kF16;
-  std::vector<KvLayerTypes> layers;  ///< exceptions; of several for a layer the last counts
+  std::vector<KvLayerTypes> layers{};  ///< exceptions; of several for a layer the last counts
+  std::int32_t key_rank = 0;  ///< elements that are kept of a key (key_basis.hpp); 0: head_dim
 
   /// K and V of a layer.
   std::pair<DType, DType> of_layer(std::int32_t layer) const;
+  /// Elements of a key as it is stored.
+  std::int32_t key_elements(const ModelConfig& config) const {
+    return key_rank > 0 ? key_rank : config.head_dim;
+  }
 };
 
 /// Whether K and V can be stored so: f32, f16, bf16, q8_0, q4_0.

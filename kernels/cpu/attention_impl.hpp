@@ -241,8 +241,7 @@ struct QueryRows {
   std::size_t first_head = 0;  ///< of the group
 
   const float* query(std::size_t i, const AttentionOperands& a, HeadSizes sizes) const {
-    const std::size_t stride = a.q_stride != 0 ? a.q_stride : a.stride;
-    return a.q + (row_begin + i / group) * stride + (first_head + i % group) * sizes.key;
+    return a.q + (row_begin + i / group) * a.stride + (first_head + i % group) * sizes.key;
   }
   float* output(std::size_t i, const AttentionOperands& a, HeadSizes sizes) const {
     return a.out + (row_begin + i / group) * a.stride + (first_head + i % group) * sizes.value;

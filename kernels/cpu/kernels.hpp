@@ -86,7 +86,7 @@ struct KvLayer {
 struct AttentionOperands {
   const float* q = nullptr;  ///< [rows x num_heads * key_dim], rotated
   float* out = nullptr;      ///< [rows x num_heads * head_dim]
-  std::size_t stride = 0;    ///< of both
+  std::size_t stride = 0;    ///< of a row of either
   std::size_t num_heads = 0;
   float scale = 1.0F;  ///< of q . k, usually 1 / sqrt(head_dim)
   std::size_t first_position = 0;
@@ -95,9 +95,9 @@ struct AttentionOperands {
   std::size_t keep_first = 0;    ///< positions below it are always seen
   float softcap = 0.0F;          ///< scores become softcap * tanh(score / softcap); 0: unchanged
   const float* sinks = nullptr;  ///< [num_heads]: one more logit of each softmax, without value
-  std::size_t every = 0;     ///< before the window every so many positions are seen; 0: none. Only
-                             ///< with a window and without keep_first
-  std::size_t q_stride = 0;  ///< of q, where it is not `stride`
+  /// Before the window every so many positions are seen; 0: none. Only with a window and without
+  /// keep_first.
+  std::size_t every = 0;
 };
 
 /// Positions that attention takes at a time, counted from position 0.

@@ -49,10 +49,11 @@ struct Side {
   std::unique_ptr<TokenModel> model;
 };
 
-Side make_side(const std::filesystem::path& path, const KvTypes& kv, const Options& options) {
+Side make_side(const std::filesystem::path& path, const KvTypes& kv, const KvBudget& budget,
+               const Options& options) {
   Side side;
   side.source = open_model(path);
-  side.config = read_model_config(*side.source);
+  side.config = with_budget(read_model_config(*side.source), budget);
   CpuBackendOptions backend;
   backend.threads = options.threads;
   backend.kv_type_k = kv.type_k;
@@ -149,7 +150,7 @@ int perplexity(Options options) {
   const InterruptCounter interrupts;
   const std::string text = read_text(options.text);
   KvTypes kv = options.kv.finish();
-  Side side = make_side(options.model, kv, options);
+  Side side = make_side(options.model, kv, options.kv.finish_budget(), options);
   const auto tokenizer = make_tokenizer(*side.source);
   const std::vector<TokenId> tokens = tokenizer->encode(text, {});
   options.evaluation.first_token = start_token(*tokenizer);
@@ -159,7 +160,7 @@ int perplexity(Options options) {
     KvTypes plain;
     std::tie(plain.type_k, plain.type_v) = parse_kv_types(options.against, "--against");
     const auto& path = options.against_model.empty() ? options.model : options.against_model;
-    baseline = make_side(path, plain, options);
+    baseline = make_side(path, plain, {}, options);
     if (make_tokenizer(*baseline->source)->encode(text, {}) != tokens)
       throw Error(ErrorCode::kInvalidArgument,
                   "The model of --against-model cuts the text into other tokens, so the two can't "

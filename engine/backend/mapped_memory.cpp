@@ -1,7 +1,7 @@
 #include "engine/backend/mapped_memory.hpp"
 
-#include <fmt/format.h>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -31,10 +31,11 @@ MappedMemory MappedMemory::in_file(std::size_t bytes, const std::filesystem::pat
   MappedMemory memory;
   if (bytes == 0) return memory;
   const auto fail = [&](ErrorCode code, const char* what, int reason) {
-    return Error(code, fmt::format("the swap file {} can't be {} ({}); name a place with {:.1f} MiB "
-                                   "to spare or use less swap space",
-                                   path.string(), what, std::strerror(reason),
-                                   static_cast<double>(bytes) / (1024.0 * 1024.0)));
+    return Error(code,
+                 fmt::format("the swap file {} can't be {} ({}); name a place with {:.1f} MiB "
+                             "to spare or use less swap space",
+                             path.string(), what, std::strerror(reason),
+                             static_cast<double>(bytes) / (1024.0 * 1024.0)));
   };
   // Never somebody else's file.
   const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);

@@ -134,7 +134,7 @@ struct ScriptedEngineOptions {
   Position context = 512;
   std::int32_t num_blocks = 1024;
   std::int32_t block_size = 4;
-  std::int32_t swap_slots = 0;         ///< of every group
+  std::int32_t swap_slots = 0;          ///< of every group
   std::vector<KvVisibility> windows{};  ///< of groups of layers beside one that sees everything
   /// Everything else: scheduler, credit window, heartbeats, restarts.
   EngineConfig config;

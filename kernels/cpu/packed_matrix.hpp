@@ -105,6 +105,12 @@ struct QuantizedBlock {
 };
 static_assert(sizeof(QuantizedBlock) == 48);
 
+/// Sums of the two halves of a block's numbers.
+struct HalfSums {
+  std::int32_t first = 0;
+  std::int32_t second = 0;
+};
+
 /// Blocks that are more than so many powers of two below the row's largest are rounded with it.
 inline constexpr std::int32_t kExponentSpan = 24;
 

@@ -53,6 +53,7 @@ int run_checked(int argc, char** argv) {
   add_plan_command(program, action);
   add_perplexity_command(program, action);
   add_inspect_command(program, action);
+  add_bench_command(program, action);
   add_logits_command(program, action);
   add_tokenize_command(program, action);
   add_detokenize_command(program, action);

@@ -24,9 +24,8 @@ double rate(kernels::ThreadPool& threads, const Work& work) {
   for (int i = 0; i < kRepeats; ++i) {
     std::atomic<std::uint64_t> amount{0};
     const auto start = std::chrono::steady_clock::now();
-    threads.for_each_chunk(count, 1, [&](std::size_t part, std::size_t, std::size_t) {
-      amount += work(part);
-    });
+    threads.for_each_chunk(
+        count, 1, [&](std::size_t part, std::size_t, std::size_t) { amount += work(part); });
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     best = std::max(best, static_cast<double>(amount.load()) / seconds.count() * 1e-9);
   }
@@ -36,8 +35,8 @@ double rate(kernels::ThreadPool& threads, const Work& work) {
 }  // namespace
 
 LimitProbe::LimitProbe(kernels::Isa isa, int threads) : isa_(isa), threads_(threads) {
-  void* address = ::mmap(nullptr, kMemoryBytes, PROT_READ | PROT_WRITE,
-                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* address =
+      ::mmap(nullptr, kMemoryBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (address == MAP_FAILED) throw std::bad_alloc();
 #ifdef MADV_HUGEPAGE
   ::madvise(address, kMemoryBytes, MADV_HUGEPAGE);

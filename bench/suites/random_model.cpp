@@ -31,8 +31,8 @@ class TensorList {
                   fmt::format("rows of {} elements are no whole blocks of {}; use another shape "
                               "or type",
                               in, traits(type).name));
-    tensors.push_back({{name + ".weight", type, {in, out}},
-                       1.0F / std::sqrt(static_cast<float>(in))});
+    tensors.push_back(
+        {{name + ".weight", type, {in, out}}, 1.0F / std::sqrt(static_cast<float>(in))});
   }
   void norm(const std::string& name) {
     tensors.push_back({{name + ".weight", DType::kF32, {shape_.hidden}}, 0.0F});

@@ -48,9 +48,10 @@ BenchEngine::BenchEngine(const BenchSettings& settings, std::int32_t sequences, 
       head_weights_ += elements;
     else if (!embedding)
       layer_weights_ += elements;
-    integer_ = integer_ || packed_format_of(tensor.type) != kernels::PackedFormat::kNone;
+    const kernels::PackedFormat format = packed_format_of(tensor.type);
+    if (!options_.precise && format != kernels::PackedFormat::kNone)
+      arithmetic_ = format == kernels::PackedFormat::kBF16 ? Arithmetic::kBf16 : Arithmetic::kInt8;
   }
-  integer_ = integer_ && !options_.precise;
 }
 
 StepSlice BenchEngine::slice(std::size_t sequence, Position n) {

@@ -26,6 +26,8 @@ struct StepCost {
   double operations = 0;  ///< in matrix products; a multiplication and an addition are two
 };
 
+enum class Arithmetic { kF32, kBf16, kInt8 };
+
 class BenchEngine {
  public:
   /// Room for `sequences` of `context` positions. Throws Error as the backend does.
@@ -41,8 +43,8 @@ class BenchEngine {
   StepCost cost(std::size_t rows, std::size_t sampled, Position positions) const;
   BackendMemory memory() const { return backend_->memory(); }
   std::string description() const { return backend_->description(); }
-  /// Whether products run in 8-bit arithmetic.
-  bool integer() const { return integer_; }
+  /// What most products are computed in.
+  Arithmetic arithmetic() const { return arithmetic_; }
   const ModelConfig& config() const { return config_; }
 
  private:
@@ -59,7 +61,7 @@ class BenchEngine {
   std::uint64_t token_ = 1;
   double layer_weights_ = 0;
   double head_weights_ = 0;
-  bool integer_ = false;
+  Arithmetic arithmetic_ = Arithmetic::kF32;
 };
 
 }  // namespace sluice::bench

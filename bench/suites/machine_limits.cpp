@@ -60,6 +60,8 @@ MachineLimits LimitProbe::measure() {
     return std::uint64_t{part_bytes};
   });
   limits.int8_gops = rate(threads_, [&](std::size_t) { return loops.int8_dots(kRounds); });
+  if (loops.bf16_dots != nullptr)
+    limits.bf16_gflops = rate(threads_, [&](std::size_t) { return loops.bf16_dots(kRounds); });
   limits.f32_gflops = rate(threads_, [&](std::size_t) { return loops.f32_fmas(kRounds); });
   return limits;
 }

@@ -9,8 +9,9 @@
 namespace sluice::bench {
 
 struct MachineLimits {
-  double read_gbs = 0;   ///< memory, all threads together, 10^9 bytes a second
-  double int8_gops = 0;  ///< 8-bit dot products, a multiplication and an addition are two
+  double read_gbs = 0;     ///< memory, all threads together, 10^9 bytes a second
+  double int8_gops = 0;    ///< 8-bit dot products, a multiplication and an addition are two
+  double bf16_gflops = 0;  ///< 0 without the instruction
   double f32_gflops = 0;
 };
 

@@ -20,12 +20,15 @@ std::vector<double> per_second(double amount, const std::vector<double>& seconds
 }
 
 /// Names the tighter of the two limits of a step and says how near to it the step came.
-void set_limit(Figure& figure, const StepCost& cost, double seconds, bool integer,
+void set_limit(Figure& figure, const StepCost& cost, double seconds, Arithmetic arithmetic,
                const MachineLimits& limits) {
-  const double peak = integer ? limits.int8_gops : limits.f32_gflops;
+  const bool bf16 = arithmetic == Arithmetic::kBf16 && limits.bf16_gflops > 0;
+  const bool int8 = arithmetic == Arithmetic::kInt8;
+  const double peak = int8 ? limits.int8_gops : (bf16 ? limits.bf16_gflops : limits.f32_gflops);
   const double memory = cost.bytes / (limits.read_gbs * 1e9);
   const double arithmetic = cost.operations / (peak * 1e9);
-  figure.limit = memory > arithmetic ? "memory" : (integer ? "int8 peak" : "f32 peak");
+  figure.limit =
+      memory > arithmetic ? "memory" : (int8 ? "int8 peak" : (bf16 ? "bf16 peak" : "f32 peak"));
   figure.percent_of_limit = 100.0 * std::max(memory, arithmetic) / seconds;
 }
 
@@ -43,7 +46,7 @@ Figure decode_figure(BenchEngine& engine, const BenchSettings& settings, LimitPr
   figure.value = spread_of(per_second(static_cast<double>(count), seconds));
   const double step = spread_of(seconds).median;
   set_limit(figure, engine.cost(count, count, context * static_cast<Position>(count)), step,
-            engine.integer(), probe.measure());
+            engine.arithmetic(), probe.measure());
   figure.note = fmt::format("{:.2f} ms a step", step * 1e3);
   return figure;
 }
@@ -71,7 +74,7 @@ std::vector<Figure> run_prefill(const BenchSettings& settings, LimitProbe& probe
     figure.unit = "tokens/s";
     figure.value = spread_of(per_second(static_cast<double>(n), seconds));
     set_limit(figure, engine.cost(static_cast<std::size_t>(n), 1, 0), spread_of(seconds).median,
-              engine.integer(), probe.measure());
+              engine.arithmetic(), probe.measure());
     figures.push_back(figure);
   }
   return figures;

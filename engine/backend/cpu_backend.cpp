@@ -92,7 +92,7 @@ struct CpuBackend::Impl {
 
   DecoderWeights load_weights(std::shared_ptr<const ModelSource> source) {
     DecoderWeights weights = bind_decoder_weights(std::move(source), config);
-    if (!options.precise) packed = pack_weights(weights, threads);
+    if (!options.precise) packed = pack_weights(weights, kernels, threads);
     return weights;
   }
   /// Computes the slices that pass the checks; the others get their error.

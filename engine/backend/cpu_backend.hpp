@@ -20,7 +20,7 @@ struct CpuBackendOptions {
   DType kv_type_k = DType::kF16;
   DType kv_type_v = DType::kF16;
   std::vector<KvLayerTypes> kv_layers{};  ///< exceptions from these, layer by layer
-  Position max_batch_tokens = 512;  ///< largest step; scratch is sized for it
+  Position max_batch_tokens = 512;        ///< largest step; scratch is sized for it
   /// Rows whose logits are computed at a time; a step that samples more takes several rounds.
   std::int32_t max_sampled_rows = 64;
   /// Keep activations in f32 and weights as they are in the file: slower, and as exact as the

@@ -42,15 +42,15 @@ std::span<const std::byte* const> CpuProducts::prepare(std::span<const Product> 
       prepared_.push_back(nullptr);
       continue;
     }
-    const std::size_t row_bytes = kernels::quantized_row_bytes(weight.cols);
+    const kernels::PackedKernels& packed = kernels_.packed_for(weight.packable);
+    const std::size_t row_bytes = kernels::prepared_row_bytes(weight.packable, weight.cols);
     if (before != nullptr && before->x == product.x && before->rows == product.rows &&
-        before->projection->weight.cols == weight.cols) {
+        &packed == &kernels_.packed_for(before->projection->weight.packable)) {
       prepared_.push_back(next - product.rows * row_bytes);
       continue;
     }
     for_each_row(product.rows, [&](std::size_t row) {
-      kernels_.packed.quantize_row(product.x + row * weight.cols, weight.cols,
-                                   next + row * row_bytes);
+      packed.prepare_row(product.x + row * weight.cols, weight.cols, next + row * row_bytes);
     });
     prepared_.push_back(next);
     next += product.rows * row_bytes;
@@ -63,9 +63,10 @@ void CpuProducts::multiply_columns(const Product& product, const std::byte* roun
                                    std::size_t begin, std::size_t end, std::size_t thread) const {
   const kernels::WeightMatrix& weight = product.projection->weight;
   if (weight.packed != nullptr)
-    kernels_.packed.matmul({weight.packed, weight.packable, weight.cols, rounded, product.rows,
-                            product.y, weight.rows},
-                           begin, end, reinterpret_cast<std::byte*>(thread_space(thread)));
+    kernels_.packed_for(weight.packable)
+        .matmul({weight.packed, weight.packable, weight.cols, rounded, product.rows, product.y,
+                 weight.rows},
+                begin, end, reinterpret_cast<std::byte*>(thread_space(thread)));
   else
     kernels_.matmul(weight, {product.x, weight.cols, product.rows, product.y, weight.rows}, begin,
                     end, thread_space(thread));

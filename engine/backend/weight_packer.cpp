@@ -11,9 +11,10 @@ namespace sluice {
 namespace {
 
 /// Smaller matrices would be padding for the most part.
-bool worth_packing(const kernels::WeightMatrix& matrix) {
+bool worth_packing(const kernels::WeightMatrix& matrix, const kernels::KernelTable& kernels) {
   return matrix.data != nullptr && matrix.packable != kernels::PackedFormat::kNone &&
-         matrix.rows >= kernels::kGroupRows;
+         matrix.rows >= kernels::kGroupRows && matrix.cols % kernels::kBlockCols == 0 &&
+         kernels.packed_for(matrix.packable).matmul != nullptr;
 }
 
 std::size_t packed_size(const kernels::WeightMatrix& matrix) {
@@ -26,7 +27,8 @@ void collect(FeedForward& block, std::vector<kernels::WeightMatrix*>& found) {
 }
 
 /// Every matrix that products use, in the order of a step.
-std::vector<kernels::WeightMatrix*> packable_matrices(DecoderWeights& weights) {
+std::vector<kernels::WeightMatrix*> packable_matrices(DecoderWeights& weights,
+                                                      const kernels::KernelTable& kernels) {
   std::vector<kernels::WeightMatrix*> found;
   for (LayerWeights& layer : weights.layers) {
     for (Projection* projection : {&layer.q, &layer.k, &layer.v, &layer.attention_output})
@@ -37,13 +39,18 @@ std::vector<kernels::WeightMatrix*> packable_matrices(DecoderWeights& weights) {
     collect(layer.moe.shared, found);
   }
   found.push_back(&weights.lm_head.weight);
-  std::erase_if(found, [](const auto* matrix) { return !worth_packing(*matrix); });
+  std::erase_if(found, [&](const auto* matrix) { return !worth_packing(*matrix, kernels); });
   return found;
 }
 
 }  // namespace
 
 std::size_t resident_weights_bytes(const ModelSource& source, bool precise) {
+  return resident_weights_bytes(source,
+                                precise ? nullptr : &kernels::kernel_table(kernels::best_isa()));
+}
+
+std::size_t resident_weights_bytes(const ModelSource& source, const kernels::KernelTable* kernels) {
   const bool tied = source.find_tensor("output.weight") == nullptr;
   std::size_t bytes = 0;
   for (const TensorView& tensor : source.tensors()) {
@@ -53,7 +60,7 @@ std::size_t resident_weights_bytes(const ModelSource& source, bool precise) {
     matrix.cols = static_cast<std::size_t>(tensor.shape[0]);
     matrix.rows = tensor.shape.size() < 2 ? 1 : static_cast<std::size_t>(tensor.shape[1]);
     const bool looked_up = tensor.name == "token_embd.weight" && !tied;
-    if (precise || looked_up || !worth_packing(matrix))
+    if (kernels == nullptr || looked_up || !worth_packing(matrix, *kernels))
       bytes += tensor.data.size();
     else
       bytes += packed_size(matrix) *
@@ -62,8 +69,9 @@ std::size_t resident_weights_bytes(const ModelSource& source, bool precise) {
   return bytes;
 }
 
-MappedMemory pack_weights(DecoderWeights& weights, kernels::ThreadPool& threads) {
-  const std::vector<kernels::WeightMatrix*> matrices = packable_matrices(weights);
+MappedMemory pack_weights(DecoderWeights& weights, const kernels::KernelTable& kernels,
+                          kernels::ThreadPool& threads) {
+  const std::vector<kernels::WeightMatrix*> matrices = packable_matrices(weights, kernels);
   std::size_t total = 0;
   for (const kernels::WeightMatrix* matrix : matrices) total += packed_size(*matrix);
   MappedMemory memory(total, "weights");

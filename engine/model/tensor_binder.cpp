@@ -62,6 +62,8 @@ kernels::PackedFormat packed_format_of(DType type) {
       return PackedFormat::kQ5_K;
     case DType::kQ6_K:
       return PackedFormat::kQ6_K;
+    case DType::kBF16:
+      return PackedFormat::kBF16;
     default:
       return PackedFormat::kNone;
   }

@@ -30,13 +30,15 @@ std::uint64_t plain_int8(std::uint64_t rounds) {
 
 PeakLoops peak_loops(Isa isa) {
 #if defined(__x86_64__)
-  if (isa == Isa::kAvx512Vnni) return {int8_dots_vnni, f32_fmas_vnni};
-  if (isa == Isa::kAvx512) return {int8_dots_avx2, f32_fmas_avx512};
-  if (isa == Isa::kAvx2) return {int8_dots_avx2, f32_fmas_avx2};
+  const bool bf16 = __builtin_cpu_supports("avx512bf16") != 0;
+  if (isa == Isa::kAvx512Vnni)
+    return {int8_dots_vnni, bf16 ? bf16_dots_avx512 : nullptr, f32_fmas_avx512};
+  if (isa == Isa::kAvx512) return {int8_dots_avx2, nullptr, f32_fmas_avx512};
+  if (isa == Isa::kAvx2) return {int8_dots_avx2, nullptr, f32_fmas_avx2};
 #else
   (void)isa;
 #endif
-  return {plain_int8, plain_f32};
+  return {plain_int8, nullptr, plain_f32};
 }
 
 std::uint64_t read_bytes(const std::byte* data, std::size_t bytes) {

@@ -13,6 +13,7 @@ namespace sluice::kernels {
 /// multiplication and an addition count as two) or bytes that were.
 struct PeakLoops {
   std::uint64_t (*int8_dots)(std::uint64_t rounds) = nullptr;  ///< 8-bit dot products, in registers
+  std::uint64_t (*bf16_dots)(std::uint64_t rounds) = nullptr;  ///< null without the instruction
   std::uint64_t (*f32_fmas)(std::uint64_t rounds) = nullptr;   ///< fused multiply-adds
 };
 

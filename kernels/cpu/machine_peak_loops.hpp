@@ -10,7 +10,7 @@ std::uint64_t int8_dots_avx2(std::uint64_t rounds);
 std::uint64_t f32_fmas_avx2(std::uint64_t rounds);
 std::uint64_t f32_fmas_avx512(std::uint64_t rounds);
 std::uint64_t int8_dots_vnni(std::uint64_t rounds);
-std::uint64_t f32_fmas_vnni(std::uint64_t rounds);
+std::uint64_t bf16_dots_avx512(std::uint64_t rounds);
 #endif
 
 }  // namespace sluice::kernels

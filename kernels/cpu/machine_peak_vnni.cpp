@@ -18,9 +18,5 @@ std::uint64_t int8_dots_vnni(std::uint64_t rounds) {
   return rounds * kChains * 64 * 2;
 }
 
-std::uint64_t f32_fmas_vnni(std::uint64_t rounds) {
-  return f32_fmas_avx512(rounds);
-}
-
 }  // namespace sluice::kernels
 #endif

@@ -23,8 +23,8 @@ std::vector<double> repeat(int repeats, const std::function<double()>& measure) 
 std::string table_of(const std::vector<Figure>& figures, const MachineLimits& limits) {
   std::string text = fmt::format(
       "machine: reads {:.1f} GB/s, {:.0f} GOP/s in 8-bit dot products, {:.0f} GFLOP/s "
-      "in f32\n",
-      limits.read_gbs, limits.int8_gops, limits.f32_gflops);
+      "in bf16, {:.0f} in f32\n",
+      limits.read_gbs, limits.int8_gops, limits.bf16_gflops, limits.f32_gflops);
   std::string suite;
   for (const Figure& f : figures) {
     if (f.suite != suite) {
@@ -47,6 +47,7 @@ std::string json_of(const std::vector<Figure>& figures, const MachineLimits& lim
   json.field("backend", description);
   json.field("read_gb_per_second", limits.read_gbs);
   json.field("int8_gop_per_second", limits.int8_gops);
+  json.field("bf16_gflop_per_second", limits.bf16_gflops);
   json.field("f32_gflop_per_second", limits.f32_gflops);
   json.end_object();
   json.key("figures").begin_array();

@@ -4,18 +4,9 @@
 
 #include "actors/engine.hpp"
 #include "engine/backend/cpu_backend.hpp"
+#include "engine/backend/weight_packer.hpp"
 
 namespace sluice {
-
-namespace {
-
-std::size_t weights_bytes(const ModelSource& source) {
-  std::size_t bytes = 0;
-  for (const TensorView& tensor : source.tensors()) bytes += tensor.data.size();
-  return bytes;
-}
-
-}  // namespace
 
 PreparedEngine prepare_engine(const EngineConfig& config) {
   PreparedEngine prepared;
@@ -28,11 +19,13 @@ PreparedEngine prepare_engine(const EngineConfig& config) {
   PlanRequest& request = prepared.config.plan;
   if (request.threads == 0) request.threads = config.threads;
   request.prefill_chunk = config.scheduler.prefill_chunk;
-  prepared.plan = make_plan(prepared.model_config, weights_bytes(*prepared.source), request);
+  prepared.plan = make_plan(prepared.model_config,
+                            resident_weights_bytes(*prepared.source, config.precise), request);
   prepared.model_config.context_in_use = prepared.plan.context;
 
   CpuBackendOptions options;
   options.threads = config.threads;
+  options.precise = config.precise;
   options.kv_type_k = config.plan.kv_type_k;
   options.kv_type_v = config.plan.kv_type_v;
   options.kv_layers = config.plan.kv_layers;

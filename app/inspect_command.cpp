@@ -55,9 +55,10 @@ void print_shape(const ModelConfig& config) {
   row("heads",
       fmt::format("{} of {}, {} KV heads", config.num_heads, config.head_dim, config.num_kv_heads));
   row("context", fmt::format("{} positions", config.context_length));
-  row("rope", fmt::format("base {}, {} of {} dimensions, pairs {}", config.ropes[0].base,
-                          config.rope_dims, config.head_dim,
-                          config.options.rope_layout == RopeLayout::kNeighbours ? "(0,1)" : "(0,n/2)"));
+  row("rope",
+      fmt::format("base {}, {} of {} dimensions, pairs {}", config.ropes[0].base, config.rope_dims,
+                  config.head_dim,
+                  config.options.rope_layout == RopeLayout::kNeighbours ? "(0,1)" : "(0,n/2)"));
   row("embeddings", config.tied_embeddings ? "tied to the LM head" : "separate LM head");
 }
 

@@ -56,6 +56,12 @@ MappedMemory MappedMemory::in_file(std::size_t bytes, const std::filesystem::pat
   return memory;
 }
 
+void MappedMemory::use_large_pages() const {
+#ifdef MADV_HUGEPAGE
+  if (data_ != nullptr) ::madvise(data_, bytes_, MADV_HUGEPAGE);
+#endif
+}
+
 MappedMemory::~MappedMemory() {
   if (data_ != nullptr) ::munmap(data_, bytes_);
 }

@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "app/commands.hpp"
-#include "app/engine_options.hpp"
+#include "app/quantize_cost.hpp"
 #include "engine/base/error.hpp"
 #include "engine/convert/quantize_model.hpp"
 #include "engine/kv/memory_plan.hpp"
@@ -26,6 +26,7 @@ struct Options {
   std::string input;
   std::string output;
   std::string type = "Q4_K_M";
+  std::string text;
   int threads = 0;
   bool force = false;
 };
@@ -146,6 +147,10 @@ int quantize(const Options& options) {
                  static_cast<double>(std::max<std::uint64_t>(1, plan.source_bytes)),
              seconds);
   print_types(plan);
+  if (!options.text.empty()) {
+    std::fflush(stdout);
+    print_quantize_cost(source, open_model(options.output), options.text, options.threads);
+  }
   return 0;
 }
 
@@ -159,6 +164,10 @@ void add_quantize_command(CLI::App& program, Action& action) {
   command->add_option("output", options->output, "The .gguf file to write")->required();
   command->add_option("-t,--type", options->type, "Type of the weights, see below")
       ->capture_default_str();
+  command
+      ->add_option("--perplexity", options->text,
+                   "A text file: also measure how much worse the new model predicts it")
+      ->check(CLI::ExistingFile);
   command->add_option("--threads", options->threads, "Threads; 0: one for each core")
       ->capture_default_str()
       ->check(CLI::Range(0, 1024));
@@ -168,7 +177,8 @@ void add_quantize_command(CLI::App& program, Action& action) {
                   "name and\nappears when it is complete.\n\n"
                   "Examples:\n"
                   "  sluice quantize Qwen3-0.6B/ qwen3-q4.gguf --type Q4_K_M\n"
-                  "  sluice quantize model-f16.gguf model-q8.gguf --type q8-full-embedding");
+                  "  sluice quantize model-f16.gguf model-q8.gguf --type q8-full-embedding\n"
+                  "  sluice quantize model-f16.gguf small.gguf --type Q4_0 --perplexity text.txt");
   command->callback([options, &action] { action = [options] { return quantize(*options); }; });
 }
 

@@ -34,10 +34,13 @@ Result run(std::vector<std::string> arguments) {
 TEST_CASE("quantize writes a model that runs and says what became of it") {
   const TempFolder folder;
   const std::string output = (folder.path() / "small.gguf").string();
-  const Result result = run({"quantize", kModel, output, "--type", "q4_0"});
+  folder.write("text.txt", "Once upon a time, there was a little girl who liked to play outside.");
+  const Result result = run({"quantize", kModel, output, "--type", "q4_0", "--perplexity",
+                             (folder.path() / "text.txt").string()});
   INFO(result.err);
   REQUIRE(result.code == 0);
   CHECK_THAT(result.out, Contains("written in") && Contains("q4_0") && Contains(output));
+  CHECK_THAT(result.out, Contains("perplexity on") && Contains("likeliest token"));
   CHECK_THAT(result.err, Contains("quantised before"));
   const Result answer =
       run({"generate", "-m", output, "-p", "Once upon a time", "-n", "4", "-t", "0"});

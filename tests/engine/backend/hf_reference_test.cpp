@@ -38,10 +38,11 @@ void check_folder(const std::string& name, const std::string& form, const std::s
 }  // namespace
 
 TEST_CASE("folders give the reference logits and greedy tokens") {
-  for (const char* name : {"llama-gqa"}) {
+  for (const char* name : {"llama-gqa", "qwen2", "qwen3", "gemma3", "gpt2"}) {
     check_folder(name, "f32", "cases-f32.json");
     check_folder(name, "bf16-sharded", "cases-bf16.json");
   }
+  check_folder("mistral-swa", "f32", "cases-f32.json");  // a window on all layers
 }
 
 TEST_CASE("the intact control folders give their logits") {

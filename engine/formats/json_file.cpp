@@ -46,21 +46,21 @@ JsonFile::JsonFile(const std::filesystem::path& path) : path_(path) {
     throw Error(ErrorCode::kNotFound,
                 fmt::format("There is no file {}; check the path.", path.string()));
   }
-  auto result = parser_.load(path.string());
-  if (result.error() == simdjson::NUMBER_ERROR) {
-    std::ifstream in(path, std::ios::binary);
-    const std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-    result = parser_.parse(with_huge_integers_as_decimals(text));
-  }
-  if (result.error() != simdjson::SUCCESS) {
-    corrupt(fmt::format("it is not valid JSON ({})", simdjson::error_message(result.error())));
-  }
-  root_ = result.value_unsafe();
+  std::ifstream in(path, std::ios::binary);
+  const std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  parse(text, "it");
 }
 
 JsonFile::JsonFile(const std::filesystem::path& path, std::string_view text, std::string_view what)
     : path_(path) {
-  const auto result = parser_.parse(text.data(), text.size());
+  parse(text, what);
+}
+
+void JsonFile::parse(std::string_view text, std::string_view what) {
+  auto result = parser_.parse(text.data(), text.size());
+  if (result.error() == simdjson::NUMBER_ERROR) {
+    result = parser_.parse(with_huge_integers_as_decimals(text));
+  }
   if (result.error() != simdjson::SUCCESS) {
     corrupt(
         fmt::format("{} is not valid JSON ({})", what, simdjson::error_message(result.error())));

@@ -15,8 +15,14 @@ class JsonFile {
  public:
   /// Throws Error: kNotFound, kCorrupt (not JSON, too deep).
   explicit JsonFile(const std::filesystem::path& path);
-  /// JSON that is a part of the file, copied. `what` names the part in messages. Throws likewise.
-  JsonFile(const std::filesystem::path& path, std::string_view text, std::string_view what);
+<<<<<<< HEAD:engine/formats/json_file.hpp
+  /// JSON in memory, copied: the file's text or, named by `what` in messages, a part of it. Throws
+  /// Error(kCorrupt).
+  JsonFile(const std::filesystem::path& path, std::string_view text, std::string_view what = "it");
+=======
+  /// From memory; `path` is for messages. Throws Error(kCorrupt).
+  JsonFile(const std::filesystem::path& path, std::string_view text);
+>>>>>>> wt-t:engine/tokenizer/hf_json.hpp
 
   simdjson::dom::element root() const { return root_; }
   const std::filesystem::path& path() const { return path_; }
@@ -31,6 +37,8 @@ class JsonFile {
   simdjson::dom::object object(simdjson::dom::element object, std::string_view key) const;
 
  private:
+  void parse(std::string_view text, std::string_view what);
+
   std::filesystem::path path_;
   simdjson::dom::parser parser_;
   simdjson::dom::element root_;

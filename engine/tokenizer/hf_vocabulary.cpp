@@ -188,6 +188,7 @@ void read_generation_config(const JsonFile& file, Vocabulary& vocabulary) {
 /// Runs `read` on a file beside the tokenizer, if it is there.
 template <class Read>
 void read_beside(const std::filesystem::path& tokenizer_json, const char* name, Read read) {
+  if (tokenizer_json.empty()) return;
   const std::filesystem::path path = tokenizer_json.parent_path() / name;
   std::error_code ignored;
   if (std::filesystem::is_regular_file(path, ignored)) read(JsonFile(path));

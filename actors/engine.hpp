@@ -77,6 +77,8 @@ class Engine final : public StreamService {
   StreamHandle generate(GenerateRequest request, EventHandler on_event, Delivery delivery) override;
   const ServiceInfo& info() const override;
   EngineStats stats() const override;
+  void inspect(std::function<void(EngineView)> done) override;
+  std::string token_text(TokenId token) const override;
 
   /// Takes no more streams, lets running ones finish for `grace`, then cancels the rest. Returns
   /// when all have closed, at most about a second after the grace time. May be called again and

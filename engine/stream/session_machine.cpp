@@ -288,6 +288,10 @@ const std::vector<TokenId>& SessionMachine::generated_tokens() const {
   return impl_->pipeline.tokens();
 }
 
+std::string_view SessionMachine::held_text() const {
+  return impl_->pipeline.held_text();
+}
+
 std::size_t SessionMachine::held_back_bytes() const {
   return impl_->pipeline.held_back_bytes();
 }

@@ -15,14 +15,9 @@ class JsonFile {
  public:
   /// Throws Error: kNotFound, kCorrupt (not JSON, too deep).
   explicit JsonFile(const std::filesystem::path& path);
-<<<<<<< HEAD:engine/formats/json_file.hpp
   /// JSON in memory, copied: the file's text or, named by `what` in messages, a part of it. Throws
   /// Error(kCorrupt).
   JsonFile(const std::filesystem::path& path, std::string_view text, std::string_view what = "it");
-=======
-  /// From memory; `path` is for messages. Throws Error(kCorrupt).
-  JsonFile(const std::filesystem::path& path, std::string_view text);
->>>>>>> wt-t:engine/tokenizer/hf_json.hpp
 
   simdjson::dom::element root() const { return root_; }
   const std::filesystem::path& path() const { return path_; }

@@ -173,7 +173,7 @@ int perplexity(Options options) {
     KvTypes plain;
     std::tie(plain.type_k, plain.type_v) = parse_kv_types(options.against, "--against");
     const auto& path = options.against_model.empty() ? options.model : options.against_model;
-    baseline = make_side(path, plain, {}, options);
+    baseline = make_side(path, plain, {}, {}, options);
     if (make_tokenizer(*baseline->source)->encode(text, {}) != tokens)
       throw Error(ErrorCode::kInvalidArgument,
                   "The model of --against-model cuts the text into other tokens, so the two can't "

@@ -26,10 +26,10 @@ void set_limit(Figure& figure, const StepCost& cost, double seconds, Arithmetic 
   const bool int8 = arithmetic == Arithmetic::kInt8;
   const double peak = int8 ? limits.int8_gops : (bf16 ? limits.bf16_gflops : limits.f32_gflops);
   const double memory = cost.bytes / (limits.read_gbs * 1e9);
-  const double arithmetic = cost.operations / (peak * 1e9);
+  const double compute = cost.operations / (peak * 1e9);
   figure.limit =
-      memory > arithmetic ? "memory" : (int8 ? "int8 peak" : (bf16 ? "bf16 peak" : "f32 peak"));
-  figure.percent_of_limit = 100.0 * std::max(memory, arithmetic) / seconds;
+      memory > compute ? "memory" : (int8 ? "int8 peak" : (bf16 ? "bf16 peak" : "f32 peak"));
+  figure.percent_of_limit = 100.0 * std::max(memory, compute) / seconds;
 }
 
 /// Decodes `count` streams that have `context` positions; figures in tokens a second.

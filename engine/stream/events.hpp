@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -14,6 +15,7 @@
 
 #include "engine/base/types.hpp"
 #include "engine/sampling/sampling_params.hpp"
+#include "engine/stream/reasoning_markers.hpp"
 
 namespace sluice {
 
@@ -55,6 +57,7 @@ struct AcceptedEvent {
   Position context_length = 0;
   std::uint64_t seed = 0;
   MaximumSource max_source = MaximumSource::kRequest;
+  std::optional<ReasoningMarkers> reasoning{};  ///< for telling reasoning from content
 };
 
 /// The id of a piece that is no token; see TokenPiece.

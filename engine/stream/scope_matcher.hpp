@@ -18,19 +18,11 @@
 #include <vector>
 
 #include "engine/stream/pattern_matcher.hpp"
+#include "engine/stream/reasoning_markers.hpp"
 #include "engine/stream/request.hpp"
 #include "engine/stream/stop_matcher.hpp"
 
 namespace sluice {
-
-/// How a model marks its reasoning in its output.
-struct ReasoningMarkers {
-  std::string open;          ///< e.g. "<think>"; 1 to 1024 bytes of UTF-8
-  std::string close;         ///< e.g. "</think>"
-  bool starts_open = false;  ///< the prompt ends with the opening marker already
-
-  bool operator==(const ReasoningMarkers&) const = default;
-};
 
 class ScopeMatcher {
  public:

@@ -90,7 +90,8 @@ SessionMachine::Output SessionMachine::start() {
   self.last_number = 1;
   out.events.emplace_back(AcceptedEvent{
       1, config.model_name, config.prompt_tokens, config.max_new_tokens, config.context_length,
-      config.seed, config.max_from_context ? MaximumSource::kContext : config.max_source});
+      config.seed, config.max_from_context ? MaximumSource::kContext : config.max_source,
+      config.reasoning});
   if (config.max_new_tokens <= 0) {
     const StopRule rule =
         config.max_from_context ? StopRule::kContextFull : StopRule::kMaxNewTokens;

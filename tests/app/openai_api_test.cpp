@@ -158,6 +158,46 @@ TEST_CASE("streamed and whole answers of the chat api agree", "[openai]") {
   CHECK(eventually([&] { return service.engine.stats().sessions == 0; }));
 }
 
+TEST_CASE("reasoning is told from content in whole and streamed chat answers", "[openai]") {
+  struct ThinkingTemplate final : ChatTemplate {
+    RenderedPrompt render(std::span<const ChatMessage>, bool) const override { return {"p", {}}; }
+    std::optional<ReasoningTags> reasoning() const override { return ReasoningTags{"<t>", "</t>"}; }
+    std::vector<std::string> turn_ends() const override { return {"</s>"}; }
+    std::string description() const override { return "thinks"; }
+  };
+  ScriptedEngineOptions options;
+  options.next_token = repeating_script("<t>hm, so</t>Yes <b.", 2);
+  PreparedEngine prepared = scripted_engine(options);
+  prepared.chat_template = std::make_shared<ThinkingTemplate>();
+  Engine engine(std::move(prepared));
+  web::Server server(engine, Service::any_port());
+  server.start();
+  const std::string body = R"({"messages":[{"role":"user","content":"x"}],"max_tokens":19)";
+  const auto post = [&](const std::string& path, const std::string& text) {
+    return http_request(server.port(), "POST", path, "", text).body;
+  };
+  const std::string whole = post("/v1/chat/completions", body + "}");
+  INFO(whole);
+  CHECK(whole.find(R"("content":"Yes <b","refusal":null,"reasoning_content":"hm, so")") !=
+        std::string::npos);
+  CHECK(whole.find(R"("reasoning_tokens":11)") != std::string::npos);
+  const std::string streamed = post("/v1/chat/completions", body + R"(,"stream":true})");
+  std::string content;
+  std::string reasoning;
+  simdjson::dom::parser parser;
+  for (std::size_t at = streamed.find("data: {"); at != std::string::npos;
+       at = streamed.find("data: {", at + 1)) {
+    const std::string line = streamed.substr(at + 6, streamed.find('\n', at) - at - 6);
+    const element delta = parser.parse(line)["choices"].at(0)["delta"];
+    content += string_in(delta, "content");
+    reasoning += string_in(delta, "reasoning_content");
+  }
+  CHECK(content == "Yes <b");
+  CHECK(reasoning == "hm, so");
+  const std::string plain = post("/v1/completions", R"({"prompt":"p","max_tokens":19})");
+  CHECK(plain.find("<t>hm, so</t>Yes <b") != std::string::npos);
+}
+
 TEST_CASE("errors of the chat api have their status and shape", "[openai]") {
   Service service;
   const auto status = [&](const std::string& body) {

@@ -88,6 +88,28 @@ TEST_CASE("null is as good as absent and content may come in parts") {
   CHECK(messages_of(std::get<ApiRequest>(parts))[0].role == "system");
 }
 
+TEST_CASE("tools and options go to the template") {
+  const auto parsed = parse_chat_request(
+      R"({"messages":[{"role":"user","content":"Hi"},
+      {"role":"assistant","content":null,"reasoning_content":"hm","tool_calls":[{"id":"1"}]},
+      {"role":"tool","tool_call_id":"1","name":"f","content":"4"}],
+      "tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":"auto",
+      "reasoning_effort":"low","chat_template_kwargs":{"enable_thinking":false,"reasoning_effort":"x"}})",
+      defaults());
+  const auto& request = std::get<ApiRequest>(parsed);
+  const std::vector<ChatMessage>& messages = messages_of(request);
+  CHECK(messages[1].reasoning_content == "hm");
+  CHECK(messages[1].tool_calls == R"([{"id":"1"}])");
+  CHECK(messages[2].tool_call_id == "1");
+  CHECK(messages[2].name == "f");
+  const ChatOptions& chat_options = request.prompts[0].chat;
+  CHECK(chat_options.tools == R"([{"type":"function","function":{"name":"f"}}])");
+  CHECK(chat_options.template_options == R"({"reasoning_effort":"low","enable_thinking":false})");
+  CHECK(
+      chat(R"("tools":[{"type":"function"}],"tool_choice":"none")").prompts[0].chat.tools.empty());
+  CHECK(chat("").prompts[0].chat.template_options.empty());
+}
+
 TEST_CASE("every fault of a chat request names its field") {
   const std::vector<std::pair<std::string, std::string>> faults = {
       {R"("temperature":11)", "temperature"},
@@ -111,6 +133,9 @@ TEST_CASE("every fault of a chat request names its field") {
       {R"("modalities":["audio"])", "modalities"},
       {R"("audio":{})", "audio"},
       {R"("function_call":"auto")", "function_call"},
+      {R"("tools":{})", "tools"},
+      {R"("tool_choice":"required")", "tool_choice"},
+      {R"("chat_template_kwargs":[])", "chat_template_kwargs"},
       {R"("priority":1.5)", "priority"},
       {R"("nonsense":1)", "nonsense"},
       {R"("seed":1,"seed":2)", "seed"},

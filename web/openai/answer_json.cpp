@@ -81,6 +81,10 @@ void write_usage(JsonWriter& json, const UsageSum& usage) {
   json.key("prompt_tokens_details")
       .begin_object()
       .field("cached_tokens", usage.cached_tokens)
+      .end_object();
+  json.key("completion_tokens_details")
+      .begin_object()
+      .field("reasoning_tokens", usage.reasoning_tokens)
       .end_object()
       .end_object();
 }
@@ -120,7 +124,9 @@ std::string whole_json(const AnswerHead& head, const std::vector<WholeChoice>& c
     begin_choice(json, i);
     if (head.chat) {
       json.key("message").begin_object().field("role", "assistant");
-      json.field("content", choice.all.text).key("refusal").null().end_object();
+      json.field("content", choice.all.text).key("refusal").null();
+      if (!choice.all.reasoning.empty()) json.field("reasoning_content", choice.all.reasoning);
+      json.end_object();
     } else {
       json.field("text", choice.all.text);
     }
@@ -147,7 +153,10 @@ std::string delta_chunk(const AnswerHead& head, std::size_t choice, const Delta&
   begin_chunk(json, head);
   begin_choice(json, choice);
   if (head.chat) {
-    json.key("delta").begin_object().field("content", delta.text).end_object();
+    json.key("delta").begin_object();
+    if (!delta.reasoning.empty()) json.field("reasoning_content", delta.reasoning);
+    if (!delta.text.empty() || delta.reasoning.empty()) json.field("content", delta.text);
+    json.end_object();
   } else {
     json.field("text", delta.text);
   }

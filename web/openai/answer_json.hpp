@@ -31,6 +31,7 @@ struct UsageSum {
   std::int64_t prompt_tokens = 0;
   std::int64_t cached_tokens = 0;
   std::int64_t completion_tokens = 0;
+  std::int64_t reasoning_tokens = 0;  ///< of them
 };
 
 std::string whole_json(const AnswerHead& head, const std::vector<WholeChoice>& choices,

@@ -198,7 +198,7 @@ ParsedRequest parse(std::string_view text, const ApiDefaults& defaults, ReadRest
 ParsedRequest parse_chat_request(std::string_view body, const ApiDefaults& defaults) {
   return parse(body, defaults, [](ObjectReader& fields, ApiRequest& request, GenerateRequest& one) {
     read_chat_logprobs(fields, request, one.sampling);
-    read_messages(fields, one);
+    read_chat(fields, one);
     request.prompts.push_back(std::move(one));
   });
 }

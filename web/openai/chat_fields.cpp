@@ -6,6 +6,8 @@
 #include <limits>
 #include <utility>
 
+#include "engine/base/json_writer.hpp"
+
 namespace sluice::web::openai {
 namespace {
 
@@ -55,11 +57,22 @@ void check_role(ObjectReader& fields, const std::string& name, ChatMessage& mess
   if (message.role.empty()) return fields.fail(fmt::format("`{}.role` is missing.", name));
   // The newer name of the same.
   if (message.role == "developer") message.role = "system";
-  constexpr std::array<std::string_view, 3> kRoles{"system", "user", "assistant"};
+  constexpr std::array<std::string_view, 4> kRoles{"system", "user", "assistant", "tool"};
   for (const std::string_view role : kRoles) {
     if (message.role == role) return;
   }
-  fields.fail(fmt::format("`{}.role` must be \"system\", \"user\" or \"assistant\".", name));
+  fields.fail(
+      fmt::format("`{}.role` must be \"system\", \"user\", \"assistant\" or \"tool\".", name));
+}
+
+/// An array, as JSON text.
+void read_array(ObjectReader& fields, std::string_view field, std::string_view wanted,
+                std::string& json) {
+  const auto value = fields.find(field);
+  if (!value) return;
+  simdjson::dom::array array;
+  if (value->get(array) != simdjson::SUCCESS) return fields.mismatch(field, wanted, *value);
+  if (array.size() > 0) json = simdjson::minify(*value);
 }
 
 void read_message(ObjectReader& outer, element value, const std::string& name,
@@ -72,13 +85,50 @@ void read_message(ObjectReader& outer, element value, const std::string& name,
   ChatMessage message;
   fields.text("role", 0, kAnyLength, message.role);
   read_content(fields, name, message.content);
+  fields.text("reasoning_content", 0, kAnyLength, message.reasoning_content);
+  fields.text("name", 0, kAnyLength, message.name);
+  fields.text("tool_call_id", 0, kAnyLength, message.tool_call_id);
+  read_array(fields, "tool_calls", "an array of tool calls", message.tool_calls);
+  fields.find("refusal");  // as an earlier answer of ours brought it
   check_role(fields, name, message);
   fields.finish();
   if (fields.failed()) return outer.fail(fields.error());
   messages.push_back(std::move(message));
 }
 
-}  // namespace
+void read_tools(ObjectReader& fields, ChatOptions& chat) {
+  read_array(fields, "tools", "an array of tool descriptions", chat.tools);
+  const auto value = fields.find("tool_choice");
+  if (!value) return;
+  std::string_view choice;
+  const bool text = value->get(choice) == simdjson::SUCCESS;
+  if (text && choice == "none") {
+    chat.tools.clear();
+  } else if (!text || choice != "auto") {
+    fields.fail("`tool_choice` must be \"auto\" or \"none\": nobody is forced to call a tool.");
+  }
+}
+
+/// Variables of the template; `reasoning_effort` is one that some know.
+void read_template_options(ObjectReader& fields, ChatOptions& chat) {
+  std::string effort;
+  fields.text("reasoning_effort", 1, 64, effort);
+  JsonWriter json;
+  json.begin_object();
+  if (!effort.empty()) json.field("reasoning_effort", effort);
+  const auto value = fields.find("chat_template_kwargs");
+  simdjson::dom::object object;
+  if (value && value->get(object) != simdjson::SUCCESS) {
+    return fields.mismatch("chat_template_kwargs", "an object", *value);
+  }
+  if (value) {
+    for (const auto& [name, option] : object) {
+      if (name == "reasoning_effort" && !effort.empty()) continue;
+      json.key(name).raw(simdjson::minify(option));
+    }
+  }
+  if (!effort.empty() || value) chat.template_options = json.end_object().take();
+}
 
 void read_messages(ObjectReader& fields, GenerateRequest& request) {
   const auto value = fields.find("messages");
@@ -94,6 +144,14 @@ void read_messages(ObjectReader& fields, GenerateRequest& request) {
   }
   if (messages.empty()) fields.fail("`messages` must hold at least one message.");
   request.input = std::move(messages);
+}
+
+}  // namespace
+
+void read_chat(ObjectReader& fields, GenerateRequest& request) {
+  read_messages(fields, request);
+  read_tools(fields, request.chat);
+  read_template_options(fields, request.chat);
 }
 
 }  // namespace sluice::web::openai

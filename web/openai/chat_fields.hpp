@@ -6,7 +6,8 @@
 
 namespace sluice::web::openai {
 
-/// Reads `messages`; what is wrong is left in `fields`.
-void read_messages(ObjectReader& fields, GenerateRequest& request);
+/// Reads `messages`, `tools`, `tool_choice`, `reasoning_effort` and `chat_template_kwargs`; what is
+/// wrong is left in `fields`. Whether the template knows a role or an option, it says itself.
+void read_chat(ObjectReader& fields, GenerateRequest& request);
 
 }  // namespace sluice::web::openai

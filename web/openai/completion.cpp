@@ -9,6 +9,7 @@ namespace {
 
 void append(Delta& to, Delta more) {
   to.text += more.text;
+  to.reasoning += more.reasoning;
   for (ReportedToken& token : more.tokens) to.tokens.push_back(std::move(token));
 }
 
@@ -24,12 +25,15 @@ Completion::Completion(const ApiRequest& request, const StreamService& service, 
             .logprobs = request.logprobs,
             .include_usage = request.include_usage},
       choices_per_prompt_(static_cast<std::size_t>(request.n)),
-      choices_(request.num_choices(), Choice(service.tokenizer(), request.logprobs)),
+      choices_(request.num_choices(), Choice(service.tokenizer(), request.logprobs, request.chat)),
       texts_(request.num_choices()),
       accepted_(request.num_choices()) {}
 
 Completion::Output Completion::on_event(std::size_t choice, const Event& event) {
-  if (std::holds_alternative<AcceptedEvent>(event)) return on_accepted(choice);
+  if (const auto* accepted = std::get_if<AcceptedEvent>(&event)) {
+    choices_[choice].on_accepted(*accepted);
+    return on_accepted(choice);
+  }
   if (const auto* token = std::get_if<TokenEvent>(&event)) return on_token(choice, *token);
   if (const auto* done = std::get_if<DoneEvent>(&event)) return on_done(choice, *done);
   if (const auto* error = std::get_if<ErrorEvent>(&event)) return fail(from_event(*error));
@@ -55,7 +59,7 @@ Completion::Output Completion::on_token(std::size_t choice, const TokenEvent& to
   Delta delta = choices_[choice].on_token(token);
   if (!stream_) {
     append(texts_[choice], std::move(delta));
-  } else if (!delta.text.empty() || !delta.tokens.empty()) {
+  } else if (!delta.empty()) {
     out.body = sse(delta_chunk(head_, choice, delta));
   }
   return out;
@@ -64,8 +68,10 @@ Completion::Output Completion::on_token(std::size_t choice, const TokenEvent& to
 Completion::Output Completion::on_done(std::size_t choice, const DoneEvent& done) {
   if (done.rule == StopRule::kCancelled) return fail(shutting_down());
   Output out;
-  choices_[choice].on_done(done);
-  if (stream_) out.body = sse(end_chunk(head_, choice, done));
+  Delta rest = choices_[choice].on_done(done);
+  if (stream_ && !rest.empty()) out.body = sse(delta_chunk(head_, choice, rest));
+  if (stream_) out.body += sse(end_chunk(head_, choice, done));
+  append(texts_[choice], std::move(rest));
   if (++num_ended_ < choices_.size()) return out;
   out.ended = true;
   if (stream_) {
@@ -98,6 +104,7 @@ UsageSum Completion::usage() const {
   for (std::size_t i = 0; i < choices_.size(); ++i) {
     const Usage& usage = choices_[i].done().usage;
     sum.completion_tokens += usage.completion_tokens;
+    sum.reasoning_tokens += choices_[i].reasoning_tokens();
     if (i % choices_per_prompt_ == 0) {
       sum.prompt_tokens += usage.prompt_tokens;
       cached = usage.cached_tokens;

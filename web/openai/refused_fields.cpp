@@ -17,9 +17,9 @@ constexpr std::array<std::string_view, 7> kIgnored{"user",
                                                    "prompt_cache_key",
                                                    "prompt_cache_retention"};
 
-constexpr std::array<std::string_view, 11> kRefused{
-    "functions",  "function_call", "audio",       "prediction", "web_search_options", "verbosity",
-    "moderation", "suffix",        "tool_choice", "tools",      "reasoning_effort"};
+constexpr std::array<std::string_view, 8> kRefused{
+    "functions",          "function_call", "audio",      "prediction",
+    "web_search_options", "verbosity",     "moderation", "suffix"};
 
 void refuse_formats(ObjectReader& fields) {
   const auto value = fields.find("response_format");
@@ -50,7 +50,7 @@ void refuse_what_is_not_done(ObjectReader& fields) {
   }
   refuse_formats(fields);
   refuse_modalities(fields);
-  bool parallel = true;  // without tools it says nothing
+  bool parallel = true;  // what a model does with its tools, it decides
   fields.boolean("parallel_tool_calls", parallel);
 }
 

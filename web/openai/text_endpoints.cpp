@@ -60,7 +60,7 @@ HttpResponse tokenize(const HttpRequest& request, const StreamService& service) 
   fields.text("model", 0, kAnyLength, model);
   const bool is_chat = fields.find("messages").has_value();
   if (is_chat) {
-    read_messages(fields, chat);
+    read_chat(fields, chat);
   } else {
     fields.text("prompt", 0, kAnyLength, prompt);
     if (!fields.find("prompt")) fields.fail("`prompt` or `messages` is missing.");

@@ -1,14 +1,11 @@
 #include "kernels/cpu/quantize_fit.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 namespace sluice::kernels {
 namespace {
 
-/// Largest group that any type has.
-constexpr std::size_t kMaxGroup = 32;
 /// Start scales lie around the obvious one, in steps of this part of a level.
 constexpr float kStep = 0.1F;
 
@@ -26,14 +23,15 @@ struct ScaleSums {
   float scale() const { return qq > 0 ? xq / qq : 0; }
 };
 
-ScaleSums sums_at(std::span<const float> x, float inverse, const Levels& levels) {
-  ScaleSums sums;
-  for (const float value : x) {
-    const auto q = static_cast<float>(clamped_level(value * inverse, levels));
-    sums.xq += value * q;
-    sums.qq += q * q;
-  }
-  return sums;
+ScaleSums sums_at(std::span<const float> x, float inverse, float lowest, float highest) {
+  Lanes xq{};
+  Lanes qq{};
+  for_lanes(x.size(), [&](std::size_t i, std::size_t lane) {
+    const float q = nearest_level(x[i] * inverse, lowest, highest);
+    xq[lane] += x[i] * q;
+    qq[lane] += q * q;
+  });
+  return {sum_of(xq), sum_of(qq)};
 }
 
 }  // namespace
@@ -44,25 +42,25 @@ float fit_scale(std::span<const float> x, const Levels& levels) {
     if (std::abs(value) > std::abs(extreme)) extreme = value;
   }
   if (extreme == 0 || !std::isfinite(1.0F / extreme)) return 0;
+  const auto lowest = static_cast<float>(levels.lowest);
+  const auto highest = static_cast<float>(levels.highest);
   const int starts = starts_for(levels.highest - levels.lowest + 1);
-  float best_gain = 0;
-  float best_scale = 0;
+  ScaleSums best;
+  const auto keep = [&](const ScaleSums& sums) {
+    if (sums.gain() > best.gain()) best = sums;
+  };
   // The extreme value may become the lowest level or the highest.
-  for (const int end : {levels.lowest, levels.highest}) {
+  for (const float end : {lowest, highest}) {
     for (int k = -starts; k <= starts; ++k) {
-      const float level = static_cast<float>(end) + kStep * static_cast<float>(k);
-      ScaleSums sums = sums_at(x, level / extreme, levels);
-      if (sums.qq > 0 && sums.scale() != 0) {
-        const ScaleSums again = sums_at(x, 1.0F / sums.scale(), levels);
-        if (again.gain() > sums.gain()) sums = again;
-      }
-      if (sums.gain() > best_gain) {
-        best_gain = sums.gain();
-        best_scale = sums.scale();
-      }
+      const float level = end + kStep * static_cast<float>(k);
+      keep(sums_at(x, level / extreme, lowest, highest));
     }
   }
-  return best_scale;
+  // Rounding to the best scale found may better the levels once more.
+  for (int round = 0; round < 2 && best.scale() != 0; ++round) {
+    keep(sums_at(x, 1.0F / best.scale(), lowest, highest));
+  }
+  return best.scale();
 }
 
 namespace {
@@ -71,61 +69,62 @@ namespace {
 class OffsetFit {
  public:
   OffsetFit(std::span<const float> x, int highest, bool offset_at_most_0)
-      : x_(x.first(std::min(x.size(), kMaxGroup))),
-        levels_{0, highest},
-        offset_at_most_0_(offset_at_most_0) {
-    for (const float value : x_) sum_x_ += value;
+      : x_(x), highest_(static_cast<float>(highest)), offset_at_most_0_(offset_at_most_0) {
+    Lanes sum{};
+    Lanes squares{};
+    for_lanes(x.size(), [&](std::size_t i, std::size_t lane) {
+      sum[lane] += x[i];
+      squares[lane] += x[i] * x[i];
+    });
+    sum_x_ = static_cast<double>(sum_of(sum));
+    sum_xx_ = static_cast<double>(sum_of(squares));
   }
 
   /// Levels at a starting scale and offset, then the best of both for these levels.
-  ScaleAndOffset improve(const ScaleAndOffset& start) {
-    const float inverse = start.scale > 0 ? 1.0F / start.scale : 0;
-    float sum_q = 0;
-    float sum_qq = 0;
-    float sum_xq = 0;
-    for (std::size_t i = 0; i < x_.size(); ++i) {
-      const auto q = static_cast<float>(clamped_level((x_[i] - start.offset) * inverse, levels_));
-      q_[i] = q;
-      sum_q += q;
-      sum_qq += q * q;
-      sum_xq += x_[i] * q;
-    }
-    const auto n = static_cast<float>(x_.size());
-    const float determinant = n * sum_qq - sum_q * sum_q;
-    ScaleAndOffset fit = start;
-    if (determinant > 0) {
-      fit.scale = (n * sum_xq - sum_x_ * sum_q) / determinant;
-      fit.offset = (sum_qq * sum_x_ - sum_q * sum_xq) / determinant;
-    }
-    if (offset_at_most_0_ && fit.offset > 0) {
-      fit.offset = 0;
-      fit.scale = sum_qq > 0 ? sum_xq / sum_qq : 0;
-    }
-    if (!(fit.scale >= 0)) return start;
-    keep(fit);
-    return fit;
+  void try_from(const ScaleAndOffset& start) {
+    if (!(start.scale > 0)) return;
+    const float inverse = 1.0F / start.scale;
+    const float offset = start.offset;
+    Lanes lanes_q{};
+    Lanes lanes_qq{};
+    Lanes lanes_xq{};
+    for_lanes(x_.size(), [&](std::size_t i, std::size_t lane) {
+      const float q = nearest_level((x_[i] - offset) * inverse, 0.0F, highest_);
+      lanes_q[lane] += q;
+      lanes_qq[lane] += q * q;
+      lanes_xq[lane] += x_[i] * q;
+    });
+    keep(static_cast<double>(sum_of(lanes_q)), static_cast<double>(sum_of(lanes_qq)),
+         static_cast<double>(sum_of(lanes_xq)));
   }
 
   const ScaleAndOffset& best() const { return best_; }
 
  private:
-  void keep(const ScaleAndOffset& fit) {
-    float error = 0;
-    for (std::size_t i = 0; i < x_.size(); ++i) {
-      const float difference = fit.scale * q_[i] + fit.offset - x_[i];
-      error += difference * difference;
+  void keep(double q, double qq, double xq) {
+    const auto n = static_cast<double>(x_.size());
+    const double determinant = n * qq - q * q;
+    if (!(determinant > 0)) return;
+    double scale = (n * xq - sum_x_ * q) / determinant;
+    double offset = (qq * sum_x_ - q * xq) / determinant;
+    if (offset_at_most_0_ && offset > 0) {
+      offset = 0;
+      scale = xq / qq;
     }
+    if (!(scale > 0)) return;
+    const double error = sum_xx_ + scale * scale * qq + n * offset * offset +
+                         2 * (scale * offset * q - scale * xq - offset * sum_x_);
     if (!(error < best_error_)) return;
     best_error_ = error;
-    best_ = fit;
+    best_ = {static_cast<float>(scale), static_cast<float>(offset)};
   }
 
   std::span<const float> x_;
-  Levels levels_;
+  float highest_;
   bool offset_at_most_0_;
-  float sum_x_ = 0;
-  std::array<float, kMaxGroup> q_{};
-  float best_error_ = INFINITY;
+  double sum_x_ = 0;
+  double sum_xx_ = 0;
+  double best_error_ = INFINITY;
   ScaleAndOffset best_;
 };
 
@@ -139,12 +138,11 @@ ScaleAndOffset fit_scale_and_offset(std::span<const float> x, int highest, bool 
   if (!(range > 0) || !std::isfinite(static_cast<float>(highest + 1) / range)) return {0, low};
   OffsetFit fit(x, highest, offset_at_most_0);
   const int starts = starts_for(highest + 1);
-  for (int k = -starts; k <= 2 * starts; ++k) {
+  for (int k = -starts; k <= starts; ++k) {
     const float steps = static_cast<float>(highest) + kStep * static_cast<float>(k);
-    if (steps <= 0) continue;
-    fit.improve(fit.improve({range / steps, low}));
+    if (steps > 0) fit.try_from({range / steps, low});
   }
-  fit.improve(fit.best());
+  for (int round = 0; round < 4; ++round) fit.try_from(fit.best());
   return fit.best();
 }
 

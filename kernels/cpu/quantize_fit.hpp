@@ -3,8 +3,12 @@
 // For given levels q the best scale is a least-squares solution; the levels in turn follow from
 // the scale by rounding. The search starts from several scales, since the error has many local
 // minima, and takes the best (Lloyd 1982, least squares quantization, with even levels).
+//
+// Sums run in eight lanes, which the compiler turns into vector instructions; their order is
+// fixed, so that results are the same on every machine.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -17,17 +21,34 @@ struct Levels {
   int highest = 0;
 };
 
-/// Nearest whole number, ties to even, for |value| < 2^22.
-inline int nearest(float value) {
+/// The nearest level, ties to even, as a float. Not-a-number becomes the lowest.
+inline float nearest_level(float value, float lowest, float highest) {
   constexpr float kShift = 12582912.0F;  // 1.5 * 2^23: the sum has no fraction bits
-  return static_cast<int>(value + kShift - kShift);
+  value = value > lowest ? value : lowest;
+  value = value < highest ? value : highest;
+  return value + kShift - kShift;
 }
 
 inline int clamped_level(float value, const Levels& levels) {
-  // Also keeps `value` in the range of nearest().
-  if (!(value > static_cast<float>(levels.lowest))) return levels.lowest;
-  if (value > static_cast<float>(levels.highest)) return levels.highest;
-  return nearest(value);
+  return static_cast<int>(
+      nearest_level(value, static_cast<float>(levels.lowest), static_cast<float>(levels.highest)));
+}
+
+/// Groups have a multiple of this many elements.
+constexpr std::size_t kLanes = 8;
+using Lanes = std::array<float, kLanes>;
+
+inline float sum_of(const Lanes& lanes) {
+  return ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) +
+         ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
+}
+
+/// Calls body(i, lane) for every element in lanes.
+template <class Body>
+inline void for_lanes(std::size_t n, Body body) {
+  for (std::size_t i = 0; i < n; i += kLanes) {
+    for (std::size_t lane = 0; lane < kLanes; ++lane) body(i + lane, lane);
+  }
 }
 
 /// x ~ scale * q; scale may be negative. 0 when all values are 0.

@@ -1,5 +1,4 @@
 // IQ4_NL: four bits that choose from 16 unevenly spaced values. Layout: ggml, ggml-common.h.
-#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
@@ -18,11 +17,11 @@ constexpr std::array<float, 16> kValues = {-127, -104, -83, -65, -49, -35, -22, 
                                            1,    13,   25,  38,  53,  69,  89,  113};
 
 std::size_t nearest_value(float x) {
-  const auto above = std::lower_bound(kValues.begin(), kValues.end(), x);
-  if (above == kValues.begin()) return 0;
-  if (above == kValues.end()) return kValues.size() - 1;
-  const auto index = static_cast<std::size_t>(above - kValues.begin());
-  return x - kValues[index - 1] <= kValues[index] - x ? index - 1 : index;
+  std::size_t index = 0;
+  for (std::size_t i = 0; i + 1 < kValues.size(); ++i) {
+    if (x > (kValues[i] + kValues[i + 1]) / 2) ++index;
+  }
+  return index;
 }
 
 struct Sums {
@@ -30,14 +29,30 @@ struct Sums {
   float vv = 0;
 };
 
+/// The values are found by adding up steps, which runs in lanes; all of it is exact.
 Sums sums_at(std::span<const float> x, float inverse) {
-  Sums sums;
-  for (const float value : x) {
-    const float v = kValues[nearest_value(value * inverse)];
-    sums.xv += value * v;
-    sums.vv += v * v;
+  Lanes xv{};
+  Lanes vv{};
+  for (std::size_t first = 0; first < x.size(); first += kLanes) {
+    Lanes scaled{};
+    Lanes value{};
+    for (std::size_t lane = 0; lane < kLanes; ++lane) {
+      scaled[lane] = x[first + lane] * inverse;
+      value[lane] = kValues.front();
+    }
+    for (std::size_t i = 0; i + 1 < kValues.size(); ++i) {
+      const float step = kValues[i + 1] - kValues[i];
+      const float border = (kValues[i] + kValues[i + 1]) / 2;
+      for (std::size_t lane = 0; lane < kLanes; ++lane) {
+        value[lane] += scaled[lane] > border ? step : 0.0F;
+      }
+    }
+    for (std::size_t lane = 0; lane < kLanes; ++lane) {
+      xv[lane] += x[first + lane] * value[lane];
+      vv[lane] += value[lane] * value[lane];
+    }
   }
-  return sums;
+  return {sum_of(xv), sum_of(vv)};
 }
 
 /// Least-squares scale from the best of several starts, as fit_scale() does for even levels.

@@ -27,18 +27,31 @@ void SignedBlock::fit(std::span<const float, kSuperBlock> x) {
 
 std::array<int, kSuperBlock> SignedBlock::quantized(std::span<const float, kSuperBlock> x) const {
   std::array<int, kSuperBlock> q{};
-  for (std::size_t i = 0; i < kSuperBlock; ++i) q[i] = level(x[i], i / kGroup);
+  for (std::size_t g = 0; g < kGroups; ++g) {
+    const float inverse = inverse_of(d * static_cast<float>(scale[g]));
+    for (std::size_t i = g * kGroup; i < (g + 1) * kGroup; ++i) {
+      q[i] = static_cast<int>(level(x[i], inverse));
+    }
+  }
   return q;
 }
 
 void SignedBlock::improve_common(std::span<const float, kSuperBlock> x) {
   float aa = 0;
   float ax = 0;
-  for (std::size_t i = 0; i < kSuperBlock; ++i) {
-    const std::size_t g = i / kGroup;
-    const auto a = static_cast<float>(scale[g] * level(x[i], g));
-    aa += a * a;
-    ax += a * x[i];
+  for (std::size_t g = 0; g < kGroups; ++g) {
+    const auto s = static_cast<float>(scale[g]);
+    const float inverse = inverse_of(d * s);
+    Lanes qq{};
+    Lanes xq{};
+    for_lanes(kGroup, [&, first = g * kGroup](std::size_t i, std::size_t lane) {
+      const float value = x[first + i];
+      const float q = level(value, inverse);
+      qq[lane] += q * q;
+      xq[lane] += value * q;
+    });
+    aa += s * s * sum_of(qq);
+    ax += s * sum_of(xq);
   }
   if (aa > 0 && std::isfinite(ax / aa)) d = half_to_float(float_to_half(ax / aa));
 }
@@ -46,13 +59,12 @@ void SignedBlock::improve_common(std::span<const float, kSuperBlock> x) {
 float SignedBlock::error(Group x, std::size_t g) const {
   const float step = d * static_cast<float>(scale[g]);
   const float inverse = inverse_of(step);
-  float sum = 0;
-  for (const float value : x) {
-    const float difference =
-        step * static_cast<float>(clamped_level(value * inverse, levels)) - value;
-    sum += difference * difference;
-  }
-  return sum;
+  Lanes sum{};
+  for_lanes(kGroup, [&](std::size_t i, std::size_t lane) {
+    const float difference = step * level(x[i], inverse) - x[i];
+    sum[lane] += difference * difference;
+  });
+  return sum_of(sum);
 }
 
 void SignedBlock::improve_group(Group x, std::size_t g) {

@@ -55,18 +55,32 @@ struct MinimumBlock {
 
   std::array<int, kSuperBlock> levels(std::span<const float, kSuperBlock> x) const {
     std::array<int, kSuperBlock> q{};
-    for (std::size_t i = 0; i < kSuperBlock; ++i) q[i] = level(x[i], i / kGroup);
+    for (std::size_t g = 0; g < kGroups; ++g) {
+      const Step step = step_of(g);
+      for (std::size_t i = g * kGroup; i < (g + 1) * kGroup; ++i) {
+        q[i] = static_cast<int>(step.level(x[i], max_level));
+      }
+    }
     return q;
   }
 
  private:
+  /// What scale and minimum of a group come to.
+  struct Step {
+    float size = 0;
+    float inverse = 0;
+    float offset = 0;
+    float level(float x, int highest) const {
+      return nearest_level((x + offset) * inverse, 0.0F, static_cast<float>(highest));
+    }
+  };
+  Step step_of(std::size_t g) const {
+    const float size = d * static_cast<float>(scale[g]);
+    return {size, inverse_of(size), dmin * static_cast<float>(min[g])};
+  }
+
   static Group group(std::span<const float, kSuperBlock> x, std::size_t g) {
     return Group(x.data() + g * kGroup, kGroup);
-  }
-  int level(float x, std::size_t g) const {
-    const float step = d * static_cast<float>(scale[g]);
-    return clamped_level((x + dmin * static_cast<float>(min[g])) * inverse_of(step),
-                         {0, max_level});
   }
   void set_common(float new_d, float new_dmin) {
     d = half_to_float(float_to_half(new_d));
@@ -80,15 +94,28 @@ struct MinimumBlock {
     float bb = 0;
     float ax = 0;
     float bx = 0;
-    for (std::size_t i = 0; i < kSuperBlock; ++i) {
-      const std::size_t g = i / kGroup;
-      const auto a = static_cast<float>(scale[g] * level(x[i], g));
-      const auto b = static_cast<float>(min[g]);
-      aa += a * a;
-      ab += a * b;
-      bb += b * b;
-      ax += a * x[i];
-      bx += b * x[i];
+    for (std::size_t g = 0; g < kGroups; ++g) {
+      const Step step = step_of(g);
+      Lanes q{};
+      Lanes qq{};
+      Lanes xq{};
+      Lanes sum{};
+      for_lanes(kGroup, [&, first = g * kGroup](std::size_t i, std::size_t lane) {
+        const float value = x[first + i];
+        const float level = step.level(value, max_level);
+        q[lane] += level;
+        qq[lane] += level * level;
+        xq[lane] += value * level;
+        sum[lane] += value;
+      });
+      // a = scale * q, b = min for every element of the group.
+      const auto s = static_cast<float>(scale[g]);
+      const auto m = static_cast<float>(min[g]);
+      aa += s * s * sum_of(qq);
+      ab += s * m * sum_of(q);
+      bb += m * m * static_cast<float>(kGroup);
+      ax += s * sum_of(xq);
+      bx += m * sum_of(sum);
     }
     const float determinant = aa * bb - ab * ab;
     float new_d = d;
@@ -105,16 +132,13 @@ struct MinimumBlock {
   }
 
   float error(Group x, std::size_t g) const {
-    const float step = d * static_cast<float>(scale[g]);
-    const float offset = dmin * static_cast<float>(min[g]);
-    const float inverse = inverse_of(step);
-    float sum = 0;
-    for (const float value : x) {
-      const int q = clamped_level((value + offset) * inverse, {0, max_level});
-      const float difference = step * static_cast<float>(q) - offset - value;
-      sum += difference * difference;
-    }
-    return sum;
+    const Step step = step_of(g);
+    Lanes sum{};
+    for_lanes(kGroup, [&](std::size_t i, std::size_t lane) {
+      const float difference = step.size * step.level(x[i], max_level) - step.offset - x[i];
+      sum[lane] += difference * difference;
+    });
+    return sum_of(sum);
   }
 
   /// The best of the neighbouring whole scales and minima.
@@ -154,8 +178,9 @@ struct SignedBlock {
   std::array<int, kSuperBlock> quantized(std::span<const float, kSuperBlock> x) const;
 
  private:
-  int level(float x, std::size_t g) const {
-    return clamped_level(x * inverse_of(d * static_cast<float>(scale[g])), levels);
+  float level(float x, float inverse) const {
+    return nearest_level(x * inverse, static_cast<float>(levels.lowest),
+                         static_cast<float>(levels.highest));
   }
   void improve_common(std::span<const float, kSuperBlock> x);
   void improve_group(Group x, std::size_t g);

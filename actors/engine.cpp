@@ -64,15 +64,16 @@ SupervisorParts make_supervisor_parts(const PreparedEngine& prepared, const Serv
   const MemoryPlan& plan = prepared.plan;
   SupervisorParts parts;
   parts.executor.make_backend = prepared.make_backend;
-  parts.executor.pool = {.num_blocks = plan.num_blocks, .block_size = plan.block_size};
+  parts.kv = kv_manager_options(plan);
+  parts.kv.prefix_cache = config.prefix_cache;
+  parts.executor.pool = pool_for(parts.kv);
+  parts.executor.pool.group_of_layer = plan.group_of_layer;
+  parts.executor.pool.swap_file = plan.swap_file;
   parts.scheduler = config.scheduler;
   parts.scheduler.context_length = context.context_length;
   parts.scheduler.token_budget = std::max(config.plan.max_batch_tokens, 1);
   parts.scheduler.prefill_chunk =
       std::clamp(config.scheduler.prefill_chunk, 1, parts.scheduler.token_budget);
-  parts.kv.num_blocks = plan.num_blocks;
-  parts.kv.block_size = plan.block_size;
-  parts.kv.prefix_cache = config.prefix_cache;
   parts.policy = config.restart;
   parts.board = std::move(board);
   return parts;

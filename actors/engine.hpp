@@ -37,7 +37,8 @@ struct RestartPolicy {
 struct EngineConfig {
   std::filesystem::path model;
   PlanRequest plan;
-  SchedulerOptions scheduler;      ///< context_length and token_budget follow from `plan`
+  SchedulerOptions scheduler;      ///< context_length and token_budget follow from `plan`, and
+                                   ///< the plan's prefill_chunk from here
   std::int32_t threads = 0;        ///< of the CPU backend; 0: one per physical core
   std::int32_t actor_threads = 2;  ///< of the actor scheduler
   bool prefix_cache = true;
@@ -65,6 +66,16 @@ struct PreparedEngine {
 
 /// Opens the model, reads its configuration and tokenizer, and plans. Throws Error.
 PreparedEngine prepare_engine(const EngineConfig& config);
+
+struct WarmUp {
+  std::size_t scratch_bytes = 0;
+  std::chrono::nanoseconds duration{0};
+};
+
+/// Makes the backend, runs the largest prefill and decode steps on a pool just large enough for
+/// them, and plans again with the scratch memory they took. The backend stays with `prepared`.
+/// Throws Error, also when the plan no longer fits.
+WarmUp warm_up(PreparedEngine& prepared);
 
 class Engine final : public StreamService {
  public:

@@ -21,11 +21,14 @@ PreparedEngine prepare_engine(const EngineConfig& config) {
   PreparedEngine prepared;
   prepared.config = config;
   prepared.source = open_model(config.model);
-  prepared.model_config = read_model_config(*prepared.source);
+  prepared.model_config = with_budget(read_model_config(*prepared.source), config.plan.budget);
   prepared.tokenizer = make_tokenizer(*prepared.source);
   prepared.chat_template = make_chat_template(*prepared.source, *prepared.tokenizer);
   prepared.low_confidence = low_confidence_defaults(*prepared.source);
-  prepared.plan = make_plan(prepared.model_config, weights_bytes(*prepared.source), config.plan);
+  PlanRequest& request = prepared.config.plan;
+  if (request.threads == 0) request.threads = config.threads;
+  request.prefill_chunk = config.scheduler.prefill_chunk;
+  prepared.plan = make_plan(prepared.model_config, weights_bytes(*prepared.source), request);
   prepared.model_config.context_in_use = prepared.plan.context;
 
   CpuBackendOptions options;

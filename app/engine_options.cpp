@@ -49,6 +49,7 @@ void EngineOptions::add_to(CLI::App& command, EngineUse use, bool model_is_posit
       ->capture_default_str()
       ->check(CLI::Range(1, 1 << 16))
       ->group(memory_group);
+  if (use != EngineUse::kSingle) add_swap_options(command, memory_group);
   if (use == EngineUse::kPlanOnly) return;
 
   const std::string engine_group = "Engine";
@@ -72,6 +73,11 @@ void EngineOptions::add_to(CLI::App& command, EngineUse use, bool model_is_posit
       ->group(engine_group);
   if (use == EngineUse::kSingle) return;
 
+  command
+      .add_flag("!--no-warmup", warm_up,
+                "Do not run the largest steps once before serving; the scratch memory in the plan "
+                "is then an upper bound instead of measured")
+      ->group(engine_group);
   command
       .add_option("--max-running", config.scheduler.max_running,
                   "Sequences that hold KV at the same time; more wait in the queue")
@@ -102,6 +108,25 @@ void EngineOptions::add_to(CLI::App& command, EngineUse use, bool model_is_posit
       ->group(engine_group);
 }
 
+void EngineOptions::add_swap_options(CLI::App& command, const std::string& group) {
+  command
+      .add_option("--preempt", preempt,
+                  "What becomes of a sequence whose blocks another needs. recompute: it is "
+                  "computed again later. swap: its blocks go to the swap space and come back")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"recompute", "swap"}))
+      ->group(group);
+  command
+      .add_option("--swap-space", swap_space,
+                  "Size of the swap space, e.g. 2GiB; what does not fit is computed again. "
+                  "Default with --preempt swap: 1GiB")
+      ->group(group);
+  command
+      .add_option("--swap-file", config.plan.swap_file,
+                  "Keep the swap space in a new file here instead of in main memory")
+      ->group(group);
+}
+
 EngineConfig EngineOptions::finish() const {
   EngineConfig result = plan_settings();
   if (result.model.empty()) {
@@ -121,6 +146,14 @@ EngineConfig EngineOptions::plan_settings() const {
   result.plan.kv_type_k = types.type_k;
   result.plan.kv_type_v = types.type_v;
   result.plan.kv_layers = std::move(types.layers);
+  result.plan.budget = kv.finish_budget();
+  result.plan.prefill_chunk = config.scheduler.prefill_chunk;  // for plans without an engine
+  if (preempt == "swap") {
+    result.plan.swap_bytes = parse_bytes(swap_space.empty() ? "1GiB" : swap_space, "--swap-space");
+  } else if (!swap_space.empty() || !result.plan.swap_file.empty()) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "--swap-space and --swap-file do nothing without --preempt swap.");
+  }
   if (!memory.empty()) result.plan.memory_limit_bytes = parse_bytes(memory, "--memory");
   return result;
 }

@@ -22,6 +22,9 @@ struct EngineOptions {
   EngineConfig config;
   KvOptions kv;
   std::string memory;  ///< e.g. "8GiB"; empty: what is available
+  std::string preempt = "recompute";
+  std::string swap_space;  ///< e.g. "2GiB"
+  bool warm_up = true;     ///< for services
   std::string log_level = "info";
 
   /// Adds the options to a command, in groups for --help. `this` must outlive the parsing.
@@ -31,6 +34,9 @@ struct EngineOptions {
   EngineConfig finish() const;
   /// The same without asking for a model.
   EngineConfig plan_settings() const;
+
+ private:
+  void add_swap_options(CLI::App& command, const std::string& group);
 };
 
 /// "8GiB", "512M", "1.5g", "4096" (bytes) to bytes; K, M, G, T are powers of 1024.

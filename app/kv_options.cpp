@@ -25,6 +25,38 @@ void KvOptions::add_to(CLI::App& command, const std::string& group) {
                   "Type of some layers, e.g. 0-3=f16 or 5=q8_0/f16; may be given several times, "
                   "the last one counts")
       ->group(group);
+  command
+      .add_option("--kv-budget", budget,
+                  "Positions that a sequence holds at most in each layer. Default: no limit")
+      ->check(CLI::Range(1, 1 << 24))
+      ->group(group);
+  command
+      .add_option("--kv-budget-layer", budget_layers,
+                  "Budget of some layers, e.g. 0-3=512; may be given several times")
+      ->group(group);
+  command
+      .add_option("--kv-budget-policy", budget_policy,
+                  "What becomes of longer sequences. trim: layers see the first positions and the "
+                  "recent ones. refuse: there are none")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"trim", "refuse"}))
+      ->group(group);
+  command
+      .add_option("--kv-keep-first", keep_first,
+                  "Positions at the beginning that trimming leaves, part of the budget")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 1 << 20))
+      ->group(group);
+}
+
+KvBudget KvOptions::finish_budget() const {
+  KvBudget result;
+  if (budget > 0) result.layers.push_back({.positions = budget});
+  for (const std::string& text : budget_layers)
+    result.layers.push_back(parse_kv_layer_budget(text, "--kv-budget-layer"));
+  result.policy = budget_policy == "refuse" ? KvBudgetPolicy::kRefuse : KvBudgetPolicy::kTrim;
+  result.keep_first = keep_first;
+  return result;
 }
 
 KvTypes KvOptions::finish() const {

@@ -51,11 +51,11 @@ struct Side {
   std::unique_ptr<TokenModel> model;
 };
 
-Side make_side(const std::filesystem::path& path, const KvTypes& kv,
+Side make_side(const std::filesystem::path& path, const KvTypes& kv, const KvBudget& budget,
                const LongContextOptions& long_context, const Options& options) {
   Side side;
   side.source = open_model(path);
-  side.config = read_model_config(*side.source);
+  side.config = with_budget(read_model_config(*side.source), budget);
   if (options.evaluation.context > side.config.context_length)
     std::fprintf(stderr,
                  "The windows of %d tokens are longer than the %d that the model was made for: its "
@@ -160,7 +160,8 @@ int perplexity(Options options) {
   const InterruptCounter interrupts;
   const std::string text = read_text(options.text);
   KvTypes kv = options.kv.finish();
-  Side side = make_side(options.model, kv, options.long_context, options);
+  Side side =
+      make_side(options.model, kv, options.kv.finish_budget(), options.long_context, options);
   const auto tokenizer = make_tokenizer(*side.source);
   const std::vector<TokenId> tokens = tokenizer->encode(text, {});
   options.evaluation.first_token = start_token(*tokenizer);
@@ -170,7 +171,7 @@ int perplexity(Options options) {
     KvTypes plain;
     std::tie(plain.type_k, plain.type_v) = parse_kv_types(options.against, "--against");
     const auto& path = options.against_model.empty() ? options.model : options.against_model;
-    baseline = make_side(path, plain, {}, options);
+    baseline = make_side(path, plain, {}, {}, options);
     if (make_tokenizer(*baseline->source)->encode(text, {}) != tokens)
       throw Error(ErrorCode::kInvalidArgument,
                   "The model of --against-model cuts the text into other tokens, so the two can't "

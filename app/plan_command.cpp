@@ -33,7 +33,7 @@ Planned plan_shape(const Options& options) {
     throw Error(ErrorCode::kInvalidArgument,
                 "--weight-type does not know \"" + options.weight_type + "\".");
   }
-  ModelConfig config = parse_shape(options.shape);
+  ModelConfig config = with_budget(parse_shape(options.shape), engine.plan.budget);
   MemoryPlan plan = make_plan(config, estimate_weights_bytes(config, *type), engine.plan);
   return {std::move(config), plan};
 }
@@ -61,7 +61,7 @@ void add_plan_command(CLI::App& program, Action& action) {
   command
       ->add_option("--shape", options->shape,
                    "Plan without a file: layers=32,hidden=4096,heads=32 and optionally kv-heads, "
-                   "head-dim, ffn, vocab, context, tied")
+                   "head-dim, ffn, vocab, context, tied, window, full-every")
       ->excludes("--model");
   command
       ->add_option("--weight-type", options->weight_type, "With --shape: the type of the weights")

@@ -105,6 +105,12 @@ int serve(const Options& options) {
   fmt::print("{}\n{}\n", plan_table(prepared.plan, prepared.model_config), stop_policy(prepared));
   std::fflush(stdout);
   report_device();
+  if (options.engine.warm_up) {
+    const WarmUp warm = warm_up(prepared);
+    spdlog::info("warm-up: {:.2f} s, {} of scratch memory measured, {} sequences of {} positions",
+                 std::chrono::duration<double>(warm.duration).count(),
+                 format_bytes(warm.scratch_bytes), prepared.plan.sequences, prepared.plan.context);
+  }
 
   Engine engine(std::move(prepared));
   web::Server server(engine, options.server);

@@ -64,6 +64,16 @@ void write_kv(Exposition& out, const KvStats& kv) {
   out.gauge("sluice_kv_blocks_total", "KV blocks in the pool.", kv.total);
   out.gauge("sluice_kv_blocks_used", "KV blocks owned by at least one sequence.", kv.used);
   out.gauge("sluice_kv_blocks_cached", "Free KV blocks with findable content.", kv.cached);
+  out.gauge("sluice_kv_blocks_free", "KV blocks without an owner, cached ones included.", kv.free);
+  out.gauge("sluice_kv_swap_slots_total", "Places for blocks of preempted sequences.",
+            kv.swap_total);
+  out.gauge("sluice_kv_swap_slots_used", "Such places in use.", kv.swap_used);
+  out.gauge("sluice_kv_sequences_swapped", "Preempted sequences that wait in swap.",
+            kv.swapped_sequences);
+  out.counter("sluice_kv_copies_total", "Shared blocks copied before they were written.",
+              kv.copies);
+  out.counter("sluice_kv_trimmed_total", "Blocks freed because of a window.", kv.trimmed);
+  out.counter("sluice_kv_swapped_out_total", "Blocks taken to swap.", kv.swapped_out);
   out.counter("sluice_kv_evictions_total", "Cached blocks given to another content.", kv.evictions);
   out.counter("sluice_prefix_cache_queries_total",
               "Prompt positions looked up in the prefix cache.", kv.prefix_queries_positions);

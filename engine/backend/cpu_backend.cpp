@@ -73,7 +73,8 @@ CpuBackendOptions checked(CpuBackendOptions options, const ModelConfig& config) 
 }
 
 DecoderSlice decoder_slice(const StepSlice& slice, std::size_t first_row) {
-  return {slice.tokens, static_cast<std::size_t>(slice.first_position), slice.blocks, first_row};
+  return {slice.tokens, static_cast<std::size_t>(slice.first_position), slice.blocks, first_row,
+          slice.more_blocks};
 }
 
 /// A token to be drawn: for which slice, from which row of the step.
@@ -100,10 +101,7 @@ struct CpuBackend::Impl {
   }
 
   SliceLimits limits() const {
-    return {config.vocab_size,
-            options.max_batch_tokens,
-            {pool.num_blocks(), pool.block_size()},
-            config.widest_window(),
+    return {config.vocab_size, options.max_batch_tokens, pool.shape(), config.widest_window(),
             config.options.learned_positions ? config.context_length : 0};
   }
 
@@ -152,9 +150,15 @@ void CpuBackend::Impl::run(const StepBatch& batch, StepResult& result) {
   std::vector<DecoderSlice> accepted;
   std::vector<Draw> draws;
   std::size_t rows = 0;
+  for (const BlockMove& move : batch.moves) {
+    if (pool.move(move)) continue;
+    result.fatal = "a block was to be moved that the KV pool does not have";
+    return;
+  }
+  const SliceLimits limits = this->limits();
   for (std::size_t i = 0; i < batch.slices.size(); ++i) {
     const StepSlice& slice = batch.slices[i];
-    result.slices[i].error = check_slice(slice, limits(), rows);
+    result.slices[i].error = check_slice(slice, limits, rows);
     if (!result.slices[i].error.empty()) continue;
     accepted.push_back(decoder_slice(slice, rows));
     rows += slice.tokens.size();
@@ -222,9 +226,9 @@ std::vector<float> CpuBackend::stored_keys(std::size_t layer, BlockId block,
 
 BackendMemory CpuBackend::memory() const {
   const auto vocab = static_cast<std::size_t>(impl_->config.vocab_size);
-  return {
-      impl_->decoder.weights_bytes(), impl_->pool.bytes(),
-      impl_->decoder.scratch_bytes() + impl_->samplers.size() * Sampler::workspace_bytes(vocab)};
+  return {impl_->decoder.weights_bytes(), impl_->pool.bytes(),
+          impl_->decoder.scratch_bytes() + impl_->samplers.size() * Sampler::workspace_bytes(vocab),
+          impl_->pool.swap_bytes()};
 }
 
 std::string CpuBackend::description() const {

@@ -69,7 +69,8 @@ void CpuDecoder::forward(std::span<const DecoderSlice> slices, const CpuKvPool& 
   rows_ = slices.empty() ? 0 : slices.back().first_row + slices.back().tokens.size();
   if (rows_ == 0) return;
   embed(slices);
-  for (std::size_t i = 0; i < weights_.layers.size(); ++i) run_layer(i, slices, pool.layer(i));
+  for (std::size_t i = 0; i < weights_.layers.size(); ++i)
+    run_layer(i, slices, {pool.layer(i), pool.group_of(i)});
 }
 
 std::span<float> CpuDecoder::logits(std::span<const std::size_t> rows) {
@@ -116,13 +117,13 @@ void CpuDecoder::embed(std::span<const DecoderSlice> slices) {
 }
 
 void CpuDecoder::run_layer(std::size_t index, std::span<const DecoderSlice> slices,
-                           const kernels::KvLayer& kv) {
+                           const LayerKv& place) {
   const LayerWeights& layer = weights_.layers[index];
   const bool parallel = config_.options.parallel_block;
   const float* input = normed_rows(layer.attention_norm, normed_);
   const float* ffn_input = input;
   if (parallel && layer.ffn_norm.present()) ffn_input = normed_rows(layer.ffn_norm, ffn_normed_);
-  attention_block(index, input, slices, kv);
+  attention_block(index, input, slices, place);
   add_block(layer.attention_post_norm);
   if (!parallel) ffn_input = normed_rows(layer.ffn_norm, normed_);
   feed_forward_->run(layer, ffn_input, rows_, block_);
@@ -130,19 +131,20 @@ void CpuDecoder::run_layer(std::size_t index, std::span<const DecoderSlice> slic
 }
 
 void CpuDecoder::attention_block(std::size_t index, const float* input,
-                                 std::span<const DecoderSlice> slices, const kernels::KvLayer& kv) {
+                                 std::span<const DecoderSlice> slices, const LayerKv& place) {
   const LayerWeights& layer = weights_.layers[index];
   products_->multiply(std::array{Product{&layer.q, input, q_, rows_},
                                  Product{&layer.k, input, k_, rows_},
                                  Product{&layer.v, input, v_, rows_}});
-  rotate_and_store(index, kv);
-  attend(index, slices, kv);
+  rotate_and_store(index, place);
+  attend(index, slices, place);
   products_->multiply(std::array{Product{&layer.attention_output, attended_, block_, rows_}});
 }
 
 // -- attention ------------------------------------------------------------------------------------
 
-void CpuDecoder::rotate_and_store(std::size_t index, const kernels::KvLayer& kv) {
+void CpuDecoder::rotate_and_store(std::size_t index, const LayerKv& place) {
+  const kernels::KvLayer& kv = place.kv;
   const LayerWeights& layer = weights_.layers[index];
   const std::int32_t rope = config_.layer(static_cast<std::int32_t>(index)).rope;
   const auto layout = config_.options.rope_layout == RopeLayout::kNeighbours
@@ -166,13 +168,14 @@ void CpuDecoder::rotate_and_store(std::size_t index, const kernels::KvLayer& kv)
     }
     const DecoderSlice& slice = *row_slices_[row];
     const std::size_t position = slice.first_position + row - slice.first_row;
-    kernels_.write_kv(kv, size(slice.blocks[position / kv.block_size]), position % kv.block_size, k,
-                      v_ + row * kv_dim_);
+    const BlockId block = slice.table(place.group)[position / kv.block_size];
+    kernels_.write_kv(kv, size(block), position % kv.block_size, k, v_ + row * kv_dim_);
   });
 }
 
 void CpuDecoder::attend(std::size_t index, std::span<const DecoderSlice> slices,
-                        const kernels::KvLayer& kv) {
+                        const LayerKv& place) {
+  const kernels::KvLayer& kv = place.kv;
   // One unit of work: some rows of one slice, for the query heads of one KV head.
   const auto pieces = [](const DecoderSlice& slice) {
     return (slice.tokens.size() + kernels::kAttentionRows - 1) / kernels::kAttentionRows;
@@ -184,7 +187,9 @@ void CpuDecoder::attend(std::size_t index, std::span<const DecoderSlice> slices,
   shared.stride = q_dim_;
   shared.num_heads = size(config_.num_heads);
   shared.scale = attention_scale_;
-  shared.window = size(config_.window(static_cast<std::int32_t>(index)));
+  const LayerOptions& sees = config_.layer(static_cast<std::int32_t>(index));
+  shared.window = size(sees.window);
+  shared.keep_first = size(sees.keep_first);
   if (shared.window == 0 && sparse_.active()) {
     shared.window = size(sparse_.window);
     shared.every = size(sparse_.stride);
@@ -201,7 +206,7 @@ void CpuDecoder::attend(std::size_t index, std::span<const DecoderSlice> slices,
     operands.q = q_ + slice->first_row * q_dim_;
     operands.out = attended_ + slice->first_row * q_dim_;
     operands.first_position = slice->first_position;
-    operands.blocks = slice->blocks.data();
+    operands.blocks = slice->table(place.group).data();
     const std::size_t row = unit / kv.num_kv_heads * kernels::kAttentionRows;
     kernels_.attention(kv, operands, unit % kv.num_kv_heads, row,
                        std::min(row + kernels::kAttentionRows, slice->tokens.size()),

@@ -39,6 +39,11 @@ struct DecoderSlice {
   std::size_t first_position = 0;
   std::span<const BlockId> blocks;
   std::size_t first_row = 0;  ///< of the step's rows; set by the caller, ascending, no gaps
+  std::span<const std::vector<BlockId>> more_blocks{};  ///< tables of the groups after the first
+
+  std::span<const BlockId> table(std::size_t group) const {
+    return group == 0 ? blocks : std::span<const BlockId>(more_blocks[group - 1]);
+  }
 };
 
 class CpuDecoder {
@@ -68,13 +73,18 @@ class CpuDecoder {
 
  private:
   void embed(std::span<const DecoderSlice> slices);
-  void run_layer(std::size_t index, std::span<const DecoderSlice> slices,
-                 const kernels::KvLayer& kv);
+  /// Where a layer keeps K and V, and through which table of a slice.
+  struct LayerKv {
+    kernels::KvLayer kv;
+    std::size_t group = 0;
+  };
+
+  void run_layer(std::size_t index, std::span<const DecoderSlice> slices, const LayerKv& place);
   /// block = Wo attention(input).
   void attention_block(std::size_t index, const float* input, std::span<const DecoderSlice> slices,
-                       const kernels::KvLayer& kv);
-  void rotate_and_store(std::size_t index, const kernels::KvLayer& kv);
-  void attend(std::size_t index, std::span<const DecoderSlice> slices, const kernels::KvLayer& kv);
+                       const LayerKv& place);
+  void rotate_and_store(std::size_t index, const LayerKv& place);
+  void attend(std::size_t index, std::span<const DecoderSlice> slices, const LayerKv& place);
 
   /// The residual stream's norm, in `buffer`; the stream itself when there is no norm.
   const float* normed_rows(const Norm& norm, float* buffer);

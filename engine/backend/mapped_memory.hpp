@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <filesystem>
 #include <string_view>
 #include <utility>
 
@@ -12,6 +13,10 @@ class MappedMemory {
   MappedMemory() = default;
   /// Reserves `bytes`. Throws Error(kDoesNotFit) that says what it was `purpose`d for.
   MappedMemory(std::size_t bytes, std::string_view purpose);
+  /// The same in a file made for it: pages that are not in use leave main memory. The file has no
+  /// name any more afterwards, so it goes with this object whatever happens. Its blocks are taken
+  /// from the disk at once. Throws Error: kIo, kDoesNotFit (no room on the disk).
+  static MappedMemory in_file(std::size_t bytes, const std::filesystem::path& path);
   ~MappedMemory();
   MappedMemory(MappedMemory&& other) noexcept
       : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}

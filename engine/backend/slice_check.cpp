@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <vector>
+
 #include <algorithm>
 #include <cstdint>
 
@@ -26,6 +28,30 @@ std::string check_tokens(const StepSlice& slice, const SliceLimits& limits,
   return {};
 }
 
+/// Covers `end` positions, and every block that some token of the slice sees is in the pool.
+std::string check_table(const StepSlice& slice, const SliceLimits& limits, std::size_t index,
+                        std::int64_t end) {
+  const std::int64_t block_size = limits.pool.block_size;
+  const KvGroup group = limits.pool.group(index);
+  const std::vector<BlockId>& table = slice.table(index);
+  const std::int64_t needed = (end + block_size - 1) / block_size;
+  if (static_cast<std::int64_t>(table.size()) < needed)
+    return fmt::format("the block table covers {} positions where {} are needed",
+                       static_cast<std::int64_t>(table.size()) * block_size, end);
+  // Blocks before the first token's window are never read; they may have been freed.
+  KvVisibility sees = group.visibility;
+  if (sees.window == 0 && limits.pool.num_groups() == 1) sees.window = limits.window;
+  const std::int64_t seen_from = sees.first_in_window(slice.first_position) / block_size;
+  const std::int64_t kept = (sees.keep_first + block_size - 1) / block_size;
+  for (std::int64_t i = 0; i < needed; ++i) {
+    const BlockId block = table[static_cast<std::size_t>(i)];
+    if (i >= kept && i < seen_from) continue;
+    if (block < 0 || block >= group.num_blocks)
+      return fmt::format("the block {} is outside the pool of {}", block, group.num_blocks);
+  }
+  return {};
+}
+
 std::string check_blocks(const StepSlice& slice, const SliceLimits& limits) {
   if (limits.pool.num_blocks == 0) return "no KV pool has been allocated";
   if (slice.first_position < 0)
@@ -35,21 +61,11 @@ std::string check_blocks(const StepSlice& slice, const SliceLimits& limits) {
   if (limits.positions > 0 && end > limits.positions)
     return fmt::format("the position {} is beyond the {} that the model knows", end - 1,
                        limits.positions);
-  const std::int64_t needed = (end + limits.pool.block_size - 1) / limits.pool.block_size;
-  if (static_cast<std::int64_t>(slice.blocks.size()) < needed)
-    return fmt::format("the block table covers {} positions where {} are needed",
-                       static_cast<std::int64_t>(slice.blocks.size()) * limits.pool.block_size,
-                       end);
-  // Blocks before the first token's window are never read; they may have been freed.
-  const std::int64_t first_seen =
-      limits.window == 0
-          ? 0
-          : std::max(std::int64_t{0}, std::int64_t{slice.first_position} + 1 - limits.window);
-  for (auto i = static_cast<std::size_t>(first_seen / limits.pool.block_size);
-       i < static_cast<std::size_t>(needed); ++i)
-    if (slice.blocks[i] < 0 || slice.blocks[i] >= limits.pool.num_blocks)
-      return fmt::format("the block {} is outside the pool of {}", slice.blocks[i],
-                         limits.pool.num_blocks);
+  if (slice.more_blocks.size() + 1 != limits.pool.num_groups())
+    return fmt::format("the slice has {} block tables where the pool has {} groups of layers",
+                       slice.more_blocks.size() + 1, limits.pool.num_groups());
+  for (std::size_t g = 0; g < limits.pool.num_groups(); ++g)
+    if (std::string error = check_table(slice, limits, g, end); !error.empty()) return error;
   return {};
 }
 

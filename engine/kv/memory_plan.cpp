@@ -1,6 +1,7 @@
 #include "engine/kv/memory_plan.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <string>
 #include <thread>
@@ -51,62 +52,103 @@ void check(const ModelConfig& config, const PlanRequest& request) {
   check_kv_types({request.kv_type_k, request.kv_type_v, request.kv_layers}, config);
 }
 
-std::int64_t blocks_for(std::int64_t positions, std::int64_t block_size) {
-  return (positions + block_size - 1) / block_size;
-}
-
 constexpr std::size_t kMost = std::numeric_limits<std::size_t>::max();
 
-/// Settings may be absurd; a message about them must still be right in its direction.
-std::size_t product_or_most(std::size_t a, std::size_t b) {
-  std::size_t product = 0;
-  return __builtin_mul_overflow(a, b, &product) ? kMost : product;
+/// The groups of a model's layers with these types.
+PoolSizing sizing_of(const ModelConfig& config, const KvTypes& types, const PlanRequest& request) {
+  PoolSizing sizing;
+  sizing.block_size = request.block_size;
+  sizing.step_tokens = request.max_batch_tokens;
+  for (const KvLayerGroup& group : kv_layer_groups(config)) {
+    PlanGroup entry;
+    entry.visibility = group.visibility;
+    entry.num_layers = static_cast<std::int32_t>(group.layers.size());
+    for (const std::int32_t layer : group.layers) {
+      entry.bytes_per_token += kv_layer_bytes(types, config, layer);
+    }
+    sizing.groups.push_back(entry);
+  }
+  return sizing;
 }
 
-/// Says what is needed, how much is lacking, and what would fit instead.
-[[noreturn]] void does_not_fit(const MemoryPlan& plan, std::int64_t blocks_that_fit,
-                               std::int64_t sequences) {
+/// What would fit instead of `sequences` of the planned context into a pool of `for_pool` bytes.
+std::vector<std::string> what_fits(const MemoryPlan& plan, const PoolSizing& sizing,
+                                   std::size_t for_pool, std::int64_t sequences) {
+  std::vector<std::string> ways;
+  if (const auto fewer = sizing.most_sequences(plan.context, for_pool, sequences); fewer > 0) {
+    ways.push_back(count(fewer, "sequence", "sequences") + " of " + std::to_string(plan.context) +
+                   " positions");
+  }
+  if (const Position shorter = sizing.longest_context(sequences, for_pool, plan.context);
+      shorter > 0) {
+    ways.push_back(count(sequences, "sequence", "sequences") + " of " + std::to_string(shorter) +
+                   " positions");
+  }
+  const Position alone = sizing.longest_context(1, for_pool, plan.context);
+  if (ways.empty() && alone > 0) {
+    ways.push_back("1 sequence of " + std::to_string(alone) + " positions");
+  }
+  return ways;
+}
+
+/// Bytes of memory of which `needed` are left after the headroom.
+std::size_t limit_for(std::size_t needed, double headroom) {
+  const double limit = std::ceil(static_cast<double>(needed) / (1.0 - headroom));
+  return limit >= 9.0e18 ? kMost : static_cast<std::size_t>(limit);
+}
+
+/// Says what is needed, how much is lacking, and what would fit instead. `smaller`: the pool in
+/// 8 bits.
+[[noreturn]] void does_not_fit(const MemoryPlan& plan, const PoolSizing& sizing,
+                               const PoolSizing& smaller, std::int64_t sequences, double headroom) {
   const std::size_t usable = plan.limit_bytes - plan.headroom_bytes;
-  const std::int64_t per_sequence = blocks_for(plan.context, plan.block_size);
-  const std::size_t block_bytes =
-      plan.kv_bytes_per_token * static_cast<std::size_t>(plan.block_size);
-  const std::size_t pool = product_or_most(
-      product_or_most(static_cast<std::size_t>(per_sequence), static_cast<std::size_t>(sequences)),
-      block_bytes);
-  const std::size_t fixed = plan.weights_bytes + plan.scratch_bytes;
+  const std::size_t pool = sizing.bytes(sequences, plan.context);
+  const std::size_t fixed = plan.total_bytes();
+  const std::size_t for_pool = usable > fixed ? usable - fixed : 0;
   const std::size_t needed = fixed + std::min(pool, kMost - fixed);
   std::string message = "The model with " + count(sequences, "sequence", "sequences") + " of " +
                         std::to_string(plan.context) + " positions needs " + format_bytes(needed) +
                         " (weights " + format_bytes(plan.weights_bytes) + ", scratch " +
-                        format_bytes(plan.scratch_bytes) + ", KV pool " + format_bytes(pool) +
-                        "), which is " + format_bytes(needed - usable) + " more than the " +
-                        format_bytes(usable) + " that a limit of " +
-                        format_bytes(plan.limit_bytes) + " leaves after its headroom; ";
-
-  std::vector<std::string> ways;
-  if (const std::int64_t fewer = blocks_that_fit / per_sequence; fewer > 0) {
-    ways.push_back(count(fewer, "sequence", "sequences") + " of " + std::to_string(plan.context) +
-                   " positions");
+                        format_bytes(plan.scratch_bytes) + ", KV pool " + format_bytes(pool);
+  if (fixed > plan.weights_bytes + plan.scratch_bytes) {
+    message += ", swap space " + format_bytes(plan.swap_bytes);
   }
-  if (const std::int64_t shorter = blocks_that_fit / sequences * plan.block_size; shorter > 0) {
-    ways.push_back(count(sequences, "sequence", "sequences") + " of " + std::to_string(shorter) +
-                   " positions");
-  }
-  if (ways.empty() && blocks_that_fit > 0) {
-    ways.push_back("1 sequence of " + std::to_string(blocks_that_fit * plan.block_size) +
-                   " positions");
-  }
+  message += "), which is " + format_bytes(needed - usable) + " more than the " +
+             format_bytes(usable) + " that a limit of " + format_bytes(plan.limit_bytes) +
+             " leaves after its headroom; ";
+  const std::vector<std::string> ways = what_fits(plan, sizing, for_pool, sequences);
   if (ways.empty()) {
-    const std::size_t least = static_cast<std::size_t>(
-        static_cast<double>(plan.weights_bytes + plan.scratch_bytes + block_bytes) *
-        static_cast<double>(plan.limit_bytes) /
-        static_cast<double>(std::max<std::size_t>(usable, 1)));
-    message += "no context fits beside the weights: give it at least " + format_bytes(least) +
-               " of memory or use a smaller model.";
+    const std::size_t least = fixed + sizing.bytes(1, sizing.block_size);
+    message += "no context fits beside the weights: give it at least " +
+               format_bytes(limit_for(least, headroom)) + " of memory or use a smaller model.";
   } else {
-    message += "what fits: " + ways.front() + (ways.size() > 1 ? ", or " + ways.back() : "") + ".";
+    message += "what fits: " + ways.front() + (ways.size() > 1 ? ", or " + ways.back() : "");
+    if (smaller.bytes(sequences, plan.context) <= for_pool) {
+      message += ", or all of it with --kv-type q8_0";
+    }
+    message += "; all of it as it is fits with --memory " +
+               format_bytes(limit_for(needed, headroom)) + ".";
   }
   throw Error(ErrorCode::kDoesNotFit, message);
+}
+
+/// Takes pool and swap space for what was decided.
+void size_groups(MemoryPlan& plan, const PoolSizing& sizing) {
+  plan.groups = sizing.groups;
+  plan.kv_pool_bytes = sizing.bytes(plan.sequences, plan.context);
+  for (PlanGroup& group : plan.groups) {
+    group.num_blocks =
+        static_cast<std::int32_t>(sizing.blocks(group, plan.sequences, plan.context));
+    // Each group gets the share of the swap space that it has of the pool.
+    group.swap_slots = static_cast<std::int32_t>(static_cast<double>(group.num_blocks) *
+                                                 static_cast<double>(plan.swap_bytes) /
+                                                 static_cast<double>(plan.kv_pool_bytes));
+    const std::int64_t held = sizing.blocks_held(group, plan.context) * plan.block_size;
+    plan.kv_bytes_per_sequence +=
+        group.bytes_per_token *
+        static_cast<std::size_t>(std::min<std::int64_t>(plan.context, held));
+  }
+  plan.num_blocks = plan.groups.front().num_blocks;
 }
 
 }  // namespace
@@ -120,9 +162,13 @@ MemoryPlan make_plan(const ModelConfig& config, std::size_t weights_bytes,
   plan.headroom_bytes =
       static_cast<std::size_t>(static_cast<double>(plan.limit_bytes) * request.headroom);
   plan.weights_bytes = weights_bytes;
-  plan.scratch_bytes = estimate_scratch_bytes(
-      config, request.max_batch_tokens,
-      std::min<Position>(request.max_batch_tokens, kMaxSampledRows), request.threads);
+  plan.scratch_measured = request.measured_scratch_bytes > 0;
+  plan.scratch_bytes =
+      plan.scratch_measured
+          ? request.measured_scratch_bytes
+          : estimate_scratch_bytes(config, request.max_batch_tokens,
+                                   std::min<Position>(request.max_batch_tokens, kMaxSampledRows),
+                                   request.threads);
   plan.kv_type_k = request.kv_type_k;
   plan.kv_type_v = request.kv_type_v;
   plan.kv_layers = request.kv_layers;
@@ -131,41 +177,68 @@ MemoryPlan make_plan(const ModelConfig& config, std::size_t weights_bytes,
   for (std::int32_t layer = 0; layer < config.num_layers; ++layer)
     plan.kv_bytes_per_token += kv_layer_bytes(types, config, layer);
   plan.block_size = request.block_size;
-  plan.context = request.context > 0 ? request.context : config.context_length;
+  plan.swap_bytes = request.swap_bytes;
+  plan.swap_file = request.swap_file;
+  plan.max_chunk = std::clamp(request.prefill_chunk, 1, request.max_batch_tokens);
+  Position longest = config.context_length;
+  if (const Position allowed = longest_under(config, request.budget); allowed > 0) {
+    longest = std::min(longest, allowed);
+  }
+  plan.context = std::min(request.context > 0 ? request.context : longest, longest);
 
-  const std::size_t fixed = plan.headroom_bytes + plan.weights_bytes + plan.scratch_bytes;
+  const PoolSizing sizing = sizing_of(config, types, request);
+  const std::vector<KvLayerGroup> layer_groups = kv_layer_groups(config);
+  if (layer_groups.size() > 1)
+    plan.group_of_layer.resize(static_cast<std::size_t>(config.num_layers));
+  for (std::size_t g = 1; g < layer_groups.size(); ++g) {
+    for (const std::int32_t layer : layer_groups[g].layers) {
+      plan.group_of_layer[static_cast<std::size_t>(layer)] = static_cast<std::int32_t>(g);
+    }
+  }
+
+  const std::size_t fixed = plan.headroom_bytes + plan.total_bytes();
   const std::size_t for_pool = plan.limit_bytes > fixed ? plan.limit_bytes - fixed : 0;
-  const std::size_t block_bytes =
-      plan.kv_bytes_per_token * static_cast<std::size_t>(request.block_size);
-  const auto blocks_that_fit = static_cast<std::int64_t>(std::min<std::size_t>(
-      for_pool / block_bytes, static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max())));
-
   const std::int64_t at_least = std::max(request.sequences, 1);
   bool cut = false;
-  if (blocks_that_fit < at_least * blocks_for(plan.context, request.block_size)) {
-    const std::int64_t fitting = blocks_that_fit / at_least * request.block_size;
+  if (sizing.bytes(at_least, plan.context) > for_pool) {
+    const Position fitting = sizing.longest_context(at_least, for_pool, plan.context);
     // Only a context that nobody asked for may become smaller.
-    if (request.context > 0 || fitting < std::min(kSmallestUsefulContext, config.context_length)) {
-      does_not_fit(plan, blocks_that_fit, at_least);
+    if (request.context > 0 || fitting < std::min(kSmallestUsefulContext, longest)) {
+      const PoolSizing smaller = sizing_of(config, {DType::kQ8_0, DType::kQ8_0, {}}, request);
+      does_not_fit(plan, sizing, smaller, at_least, request.headroom);
     }
-    plan.context = static_cast<Position>(fitting);
+    plan.context = fitting;
     cut = true;
   }
-  const std::int64_t per_sequence = blocks_for(plan.context, request.block_size);
-  const std::int64_t fitting = blocks_that_fit / per_sequence;
   const std::int64_t wanted =
       request.sequences > 0 ? request.sequences : std::int64_t{request.default_sequences};
-  plan.sequences = static_cast<std::int32_t>(std::min(wanted, fitting));
-  plan.num_blocks = static_cast<std::int32_t>(plan.sequences * per_sequence);
-  plan.kv_pool_bytes = static_cast<std::size_t>(plan.num_blocks) * block_bytes;
-  plan.max_context_one_sequence = static_cast<Position>(std::min(
-      std::int64_t{plan.num_blocks} * request.block_size, std::int64_t{config.context_length}));
+  plan.sequences = static_cast<std::int32_t>(sizing.most_sequences(plan.context, for_pool, wanted));
+  size_groups(plan, sizing);
+  plan.max_context_one_sequence = sizing.longest_alone(plan.groups, longest);
   if (cut || plan.sequences < wanted) {
     plan.binding = PlanLimit::kMemory;
   } else if (plan.context == config.context_length) {
     plan.binding = PlanLimit::kModelContext;
   }
   return plan;
+}
+
+KvManagerOptions kv_manager_options(const MemoryPlan& plan) {
+  KvManagerOptions options;
+  options.num_blocks = plan.num_blocks;
+  options.block_size = plan.block_size;
+  options.max_chunk = plan.max_chunk;
+  options.admission_watermark = kAdmissionWatermark;
+  for (std::size_t g = 0; g < plan.groups.size(); ++g) {
+    const PlanGroup& group = plan.groups[g];
+    if (g == 0) {
+      options.visibility = group.visibility;
+      options.swap_slots = group.swap_slots;
+    } else {
+      options.more_groups.push_back({group.num_blocks, group.visibility, group.swap_slots});
+    }
+  }
+  return options;
 }
 
 std::size_t estimate_scratch_bytes(const ModelConfig& config, Position max_batch_tokens,

@@ -5,6 +5,9 @@
 //
 // Worked example (the 7B class: 32 layers, 32 KV heads of 128, f16): 16 KiB a token and layer,
 // 512 KiB a token, 2 GiB at 4096 positions, 16 GiB for 8 such sequences.
+//
+// Layers with a window (the model's own, or a budget's) hold no more than the window; see
+// pool_sizing.hpp for their blocks.
 #pragma once
 
 #include <cstddef>
@@ -14,6 +17,9 @@
 #include <vector>
 
 #include "engine/formats/dtype.hpp"
+#include "engine/kv/kv_layout.hpp"
+#include "engine/kv/kv_manager.hpp"
+#include "engine/kv/pool_sizing.hpp"
 #include "engine/model/kv_types.hpp"
 #include "engine/model/model_config.hpp"
 
@@ -28,7 +34,12 @@ struct PlanRequest {
   std::int32_t block_size = 16;
   DType kv_type_k = DType::kF16;
   DType kv_type_v = DType::kF16;
-  std::vector<KvLayerTypes> kv_layers{};  ///< exceptions from these, layer by layer
+  std::vector<KvLayerTypes> kv_layers{};   ///< exceptions from these, layer by layer
+  KvBudget budget{};                       ///< its trimming is in the ModelConfig already
+  std::size_t swap_bytes = 0;              ///< for blocks of preempted sequences; 0: none
+  std::string swap_file{};                 ///< where they go; empty: main memory
+  Position prefill_chunk = 256;            ///< tokens of one sequence in a step
+  std::size_t measured_scratch_bytes = 0;  ///< by a warm-up; 0: an upper bound is computed
   Position max_batch_tokens = 512;
   std::int32_t threads = 0;            ///< of the backend; 0: as many as the machine has
   std::size_t memory_limit_bytes = 0;  ///< 0: what the machine has available now
@@ -47,11 +58,18 @@ struct MemoryPlan {
   std::size_t headroom_bytes = 0;
   std::size_t weights_bytes = 0;
   std::size_t scratch_bytes = 0;
+  bool scratch_measured = false;
   std::size_t kv_bytes_per_token_layer = 0;  ///< of a layer without types of its own
-  std::size_t kv_bytes_per_token = 0;
+  std::size_t kv_bytes_per_token = 0;        ///< all layers, as long as no window is full
+  std::size_t kv_bytes_per_sequence = 0;     ///< at `context`
   std::size_t kv_pool_bytes = 0;
   std::int32_t block_size = 0;
-  std::int32_t num_blocks = 0;
+  std::int32_t num_blocks = 0;  ///< of the first group
+  std::vector<PlanGroup> groups{};
+  std::vector<std::int32_t> group_of_layer{};
+  std::size_t swap_bytes = 0;
+  std::string swap_file{};
+  Position max_chunk = 512;
   Position context = 0;
   std::int32_t sequences = 0;             ///< that fit at `context` at the same time
   Position max_context_one_sequence = 0;  ///< if it had the pool (and the model allows it)
@@ -60,8 +78,14 @@ struct MemoryPlan {
   DType kv_type_v = DType::kF16;
   std::vector<KvLayerTypes> kv_layers{};
 
-  std::size_t total_bytes() const { return weights_bytes + scratch_bytes + kv_pool_bytes; }
+  /// Swap space counts when it is in main memory.
+  std::size_t total_bytes() const {
+    return weights_bytes + scratch_bytes + kv_pool_bytes + (swap_file.empty() ? swap_bytes : 0);
+  }
 };
+
+/// What the KV manager has to know of a plan.
+KvManagerOptions kv_manager_options(const MemoryPlan& plan);
 
 /// Throws Error(kDoesNotFit) that says by how much and which settings would fit;
 /// Error(kInvalidArgument) for settings that contradict the model.

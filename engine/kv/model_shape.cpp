@@ -47,16 +47,37 @@ std::int32_t number(std::string_view key, std::string_view text, std::int32_t le
   return value;
 }
 
-void take_pair(std::string_view pair, ModelConfig& config, std::optional<bool>& tied) {
+/// What is not a number of the configuration.
+struct Extras {
+  std::optional<std::int32_t> tied{};
+  std::optional<std::int32_t> window{};      ///< positions
+  std::optional<std::int32_t> full_every{};  ///< every so many layers one sees everything
+};
+
+struct ExtraKey {
+  std::string_view name;
+  std::optional<std::int32_t> Extras::*member;
+  std::int32_t least;
+  std::int32_t most;
+};
+
+constexpr std::array<ExtraKey, 3> kExtraKeys{{
+    {"tied", &Extras::tied, 0, 1},
+    {"window", &Extras::window, 1, 1'000'000'000},
+    {"full-every", &Extras::full_every, 2, 10'000},
+}};
+
+void take_pair(std::string_view pair, ModelConfig& config, Extras& extras) {
   const std::size_t equals = pair.find('=');
   if (equals == std::string_view::npos) {
     refuse("has no value for \"" + std::string(pair.substr(0, 40)) + "\"");
   }
   const std::string_view name = pair.substr(0, equals);
   const std::string_view value = pair.substr(equals + 1);
-  if (name == "tied") {
-    if (tied) refuse("names tied twice");
-    tied = number(name, value, 0, 1) == 1;
+  for (const ExtraKey& key : kExtraKeys) {
+    if (key.name != name) continue;
+    if (extras.*key.member) refuse("names " + std::string(name) + " twice");
+    extras.*key.member = number(name, value, key.least, key.most);
     return;
   }
   for (const Key& key : kKeys) {
@@ -65,7 +86,7 @@ void take_pair(std::string_view pair, ModelConfig& config, std::optional<bool>& 
     config.*key.member = number(name, value, 1, key.most);
     return;
   }
-  std::string known = "tied";
+  std::string known = "tied, window, full-every";
   for (const Key& key : kKeys) known += ", " + std::string(key.name);
   refuse("has no key \"" + std::string(name.substr(0, 40)) + "\" (known: " + known + ")");
 }
@@ -109,17 +130,22 @@ ModelConfig parse_shape(std::string_view text) {
   ModelConfig config;
   config.architecture = "llama";
   config.name = "planned shape";
-  std::optional<bool> tied;
+  Extras extras;
   for (std::size_t begin = 0; begin <= text.size();) {
     const std::size_t comma = std::min(text.find(',', begin), text.size());
-    take_pair(text.substr(begin, comma - begin), config, tied);
+    take_pair(text.substr(begin, comma - begin), config, extras);
     begin = comma + 1;
   }
   for (const Key& key : kKeys) {
     if (key.needed && config.*key.member == 0) refuse("lacks " + std::string(key.name));
   }
   fill_in(config);
-  config.tied_embeddings = tied.value_or(false);
+  config.tied_embeddings = extras.tied.value_or(0) == 1;
+  if (extras.full_every && !extras.window) refuse("has full-every without window");
+  for (std::int32_t i = 0; extras.window && i < config.num_layers; ++i) {
+    const bool full = extras.full_every && (i + 1) % *extras.full_every == 0;
+    config.layers.push_back({.window = full ? 0 : *extras.window});
+  }
   return config;
 }
 

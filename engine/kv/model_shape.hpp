@@ -14,7 +14,8 @@
 namespace sluice {
 
 /// Reads `key=value` pairs separated by commas. Keys: layers, hidden, heads (these three are
-/// needed), kv-heads, head-dim, ffn, vocab, context, tied (0 or 1). Throws
+/// needed), kv-heads, head-dim, ffn, vocab, context, tied (0 or 1), window (positions that layers
+/// see), full-every (of so many layers the last sees everything). Throws
 /// Error(kInvalidArgument) that names the key at fault.
 ModelConfig parse_shape(std::string_view text);
 

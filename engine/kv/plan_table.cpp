@@ -68,6 +68,37 @@ struct Row {
   std::string note;
 };
 
+/// "sees all", "sees 32 positions", "sees the first 4 and 60 positions".
+std::string what_it_sees(const KvVisibility& sees) {
+  if (sees.window <= 0) return "see everything";
+  if (sees.keep_first <= 0) return "see " + counted(sees.window, "position");
+  return fmt::format("see the first {} and the last {} positions", sees.keep_first, sees.window);
+}
+
+/// Pool and swap space; with several groups a row each.
+void add_pool_rows(std::vector<Row>& rows, const MemoryPlan& plan) {
+  rows.push_back(
+      {"KV pool", format_bytes(plan.kv_pool_bytes),
+       fmt::format("{} of {} = {}", counted(plan.num_blocks, "block"),
+                   counted(plan.block_size, "position"),
+                   counted(std::int64_t{plan.num_blocks} * plan.block_size, "position"))});
+  const bool windows = !plan.groups.empty() && plan.groups.front().visibility.window > 0;
+  if (plan.groups.size() > 1 || windows) rows.back().note.clear();
+  for (const PlanGroup& group : plan.groups) {
+    if (plan.groups.size() == 1 && !windows) break;
+    const auto block_bytes = group.bytes_per_token * static_cast<std::size_t>(plan.block_size);
+    rows.push_back(
+        {fmt::format("  {}", counted(group.num_layers, "layer")),
+         format_bytes(static_cast<std::size_t>(group.num_blocks) * block_bytes),
+         fmt::format("{} of {}; {}", counted(group.num_blocks, "block"),
+                     counted(plan.block_size, "position"), what_it_sees(group.visibility))});
+  }
+  if (plan.swap_bytes == 0) return;
+  rows.push_back({"swap space", format_bytes(plan.swap_bytes),
+                  plan.swap_file.empty() ? "for preempted sequences"
+                                         : "on disk, in " + plan.swap_file + "; not in the total"});
+}
+
 std::vector<Row> rows_of(const MemoryPlan& plan, const ModelConfig& config) {
   const std::string types =
       fmt::format("K {}, V {}, {} x {} elements each", traits(plan.kv_type_k).name,
@@ -78,13 +109,14 @@ std::vector<Row> rows_of(const MemoryPlan& plan, const ModelConfig& config) {
                               : "; " + describe({plan.kv_type_k, plan.kv_type_v, plan.kv_layers}));
   const std::size_t left =
       plan.limit_bytes - std::min(plan.limit_bytes, plan.total_bytes() + plan.headroom_bytes);
-  return {
+  std::vector<Row> rows{
       {"weights", format_bytes(plan.weights_bytes), ""},
-      {"scratch", format_bytes(plan.scratch_bytes), "activations and logits of the largest step"},
-      {"KV pool", format_bytes(plan.kv_pool_bytes),
-       fmt::format("{} of {} = {}", counted(plan.num_blocks, "block"),
-                   counted(plan.block_size, "position"),
-                   counted(std::int64_t{plan.num_blocks} * plan.block_size, "position"))},
+      {"scratch", format_bytes(plan.scratch_bytes),
+       plan.scratch_measured ? "measured with the largest step"
+                             : "activations and logits of the largest step"},
+  };
+  add_pool_rows(rows, plan);
+  const std::vector<Row> rest{
       {"total", format_bytes(plan.total_bytes()),
        fmt::format("of a limit of {}", format_bytes(plan.limit_bytes))},
       {"headroom", format_bytes(plan.headroom_bytes), "left alone"},
@@ -92,8 +124,7 @@ std::vector<Row> rows_of(const MemoryPlan& plan, const ModelConfig& config) {
       {},
       {"KV per token and layer", format_bytes(plan.kv_bytes_per_token_layer), types},
       {"KV per token", format_bytes(plan.kv_bytes_per_token), layers},
-      {"KV per sequence",
-       format_bytes(plan.kv_bytes_per_token * static_cast<std::size_t>(plan.context)),
+      {"KV per sequence", format_bytes(plan.kv_bytes_per_sequence),
        fmt::format("at {}", counted(plan.context, "position"))},
       {},
       {"context", fmt::format("{}", plan.context),
@@ -102,6 +133,8 @@ std::vector<Row> rows_of(const MemoryPlan& plan, const ModelConfig& config) {
       {"one sequence alone", fmt::format("{}", plan.max_context_one_sequence), "positions at most"},
       {"what binds", std::string(limit_sentence(plan.binding)), ""},
   };
+  rows.insert(rows.end(), rest.begin(), rest.end());
+  return rows;
 }
 
 }  // namespace
@@ -139,7 +172,9 @@ void write_plan_fields(JsonWriter& json, const MemoryPlan& plan) {
       .field("scratch_bytes", plan.scratch_bytes)
       .field("kv_bytes_per_token_layer", plan.kv_bytes_per_token_layer)
       .field("kv_bytes_per_token", plan.kv_bytes_per_token)
+      .field("kv_bytes_per_sequence", plan.kv_bytes_per_sequence)
       .field("kv_pool_bytes", plan.kv_pool_bytes)
+      .field("swap_bytes", plan.swap_bytes)
       .field("total_bytes", plan.total_bytes())
       .field("block_size", plan.block_size)
       .field("num_blocks", plan.num_blocks)
@@ -147,6 +182,18 @@ void write_plan_fields(JsonWriter& json, const MemoryPlan& plan) {
       .field("sequences", plan.sequences)
       .field("max_context_one_sequence", plan.max_context_one_sequence)
       .field("binding", limit_name(plan.binding));
+  json.key("groups").begin_array();
+  for (const PlanGroup& group : plan.groups) {
+    json.begin_object()
+        .field("layers", group.num_layers)
+        .field("window", group.visibility.window)
+        .field("keep_first", group.visibility.keep_first)
+        .field("bytes_per_token", group.bytes_per_token)
+        .field("num_blocks", group.num_blocks)
+        .field("swap_slots", group.swap_slots)
+        .end_object();
+  }
+  json.end_array();
 }
 
 std::string plan_json(const MemoryPlan& plan, const ModelConfig& config) {

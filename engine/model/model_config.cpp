@@ -207,7 +207,7 @@ class ConfigReader {
 Position ModelConfig::widest_window() const {
   Position widest = 0;
   for (std::int32_t i = 0; i < num_layers; ++i) {
-    if (window(i) == 0) return 0;
+    if (window(i) == 0 || layer(i).keep_first > 0) return 0;
     widest = std::max(widest, window(i));
   }
   return widest;

@@ -104,8 +104,9 @@ struct DecoderOptions {
 
 /// What layers of one model differ in.
 struct LayerOptions {
-  Position window = 0;    ///< positions that attention sees, the own one included; 0: all
-  std::int32_t rope = 0;  ///< index into ModelConfig::ropes; -1: none
+  Position window = 0;      ///< positions that attention sees, the own one included; 0: all
+  std::int32_t rope = 0;    ///< index into ModelConfig::ropes; -1: none
+  Position keep_first = 0;  ///< with a window: positions below it are seen as well
 };
 
 struct ModelConfig {

@@ -134,6 +134,8 @@ struct ScriptedEngineOptions {
   Position context = 512;
   std::int32_t num_blocks = 1024;
   std::int32_t block_size = 4;
+  std::int32_t swap_slots = 0;          ///< of every group
+  std::vector<KvVisibility> windows{};  ///< of groups of layers beside one that sees everything
   /// Everything else: scheduler, credit window, heartbeats, restarts.
   EngineConfig config;
 };
@@ -167,6 +169,11 @@ inline PreparedEngine scripted_engine(const ScriptedEngineOptions& options) {
   prepared.chat_template = std::make_shared<LineTemplate>();
   prepared.plan.block_size = options.block_size;
   prepared.plan.num_blocks = options.num_blocks;
+  prepared.plan.groups.push_back({{}, 1, 1, options.num_blocks, options.swap_slots});
+  for (const KvVisibility& window : options.windows) {
+    prepared.plan.groups.push_back({window, 1, 1, options.num_blocks, options.swap_slots});
+  }
+  prepared.plan.max_chunk = options.config.scheduler.prefill_chunk;
   prepared.plan.context = options.context;
   prepared.plan.sequences =
       std::max(1, options.num_blocks * options.block_size / std::max(options.context, 1));

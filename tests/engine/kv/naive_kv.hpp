@@ -1,5 +1,4 @@
-// The KV manager again, as simply as it can be written: whole prefixes as keys, vectors searched
-// from end to end. It also plays the memory: what was written into which slot.
+// The KV manager again, as simply as it can be written: sequences and their tables.
 #pragma once
 
 #include <algorithm>
@@ -11,28 +10,19 @@
 #include <vector>
 
 #include "engine/kv/kv_manager.hpp"
+#include "tests/engine/kv/naive_blocks.hpp"
 
 namespace sluice::test {
 
-class NaiveKv {
+class NaiveKv : public NaiveBlocks {
  public:
   /// `watermark_share` as KvManagerOptions::admission_watermark, as one over it.
   NaiveKv(KvManagerOptions options, std::int32_t one_over_watermark)
-      : options_(std::move(options)), one_over_watermark_(one_over_watermark) {
+      : NaiveBlocks(options.block_size),
+        options_(std::move(options)),
+        one_over_watermark_(one_over_watermark) {
     reset();
   }
-
-  using Prefix = std::pair<std::string, std::vector<TokenId>>;
-
-  struct Group {
-    KvGroup shape;
-    std::vector<BlockId> empty;   ///< first to be taken in front
-    std::vector<BlockId> cached;  ///< least recently used in front
-    std::map<Prefix, BlockId> findable;
-    std::vector<TokenId> memory;           ///< [num_blocks x block_size]
-    std::vector<TokenId> swap;             ///< [swap_slots x block_size]
-    std::vector<std::int32_t> free_slots;  ///< next one at the end
-  };
 
   struct Sequence {
     std::string salt;
@@ -246,10 +236,6 @@ class NaiveKv {
     }
     return static_cast<std::int32_t>(count);
   }
-  static std::size_t num_free(const Group& group) {
-    return group.empty.size() + group.cached.size();
-  }
-
   /// Does every group hold what the sequence's next token sees?
   bool reads_right(const Sequence& sequence) const {
     const auto next = static_cast<Position>(sequence.tokens.size());
@@ -270,25 +256,8 @@ class NaiveKv {
   }
 
   std::map<SequenceId, Sequence> sequences;
-  std::vector<Group> groups;
-  std::vector<BlockMove> moves;  ///< since they were last taken
-  std::vector<BlockMove> waiting_moves;
-
-  void make_moves() {
-    for (const BlockMove& move : waiting_moves) {
-      Group& group = groups[static_cast<std::size_t>(move.group)];
-      auto& from = move.kind == BlockMove::Kind::kSwapIn ? group.swap : group.memory;
-      auto& to = move.kind == BlockMove::Kind::kSwapOut ? group.swap : group.memory;
-      for (std::size_t i = 0; i < size(); ++i) {
-        to[static_cast<std::size_t>(move.to) * size() + i] =
-            from[static_cast<std::size_t>(move.from) * size() + i];
-      }
-    }
-    waiting_moves.clear();
-  }
 
  private:
-  std::size_t size() const { return static_cast<std::size_t>(options_.block_size); }
   std::size_t blocks_for(std::size_t positions) const { return (positions + size() - 1) / size(); }
   std::size_t kept_blocks(const Group& group) const {
     return blocks_for(static_cast<std::size_t>(group.shape.visibility.keep_first));
@@ -380,13 +349,6 @@ class NaiveKv {
     return true;
   }
 
-  bool is_findable(std::size_t g, BlockId block) const {
-    return std::ranges::any_of(groups[g].findable,
-                               [&](const auto& e) { return e.second == block; });
-  }
-  static Prefix key(const std::string& salt, const std::vector<TokenId>& tokens, std::size_t end) {
-    return {salt, {tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(end)}};
-  }
   /// A full block can be found as what it holds, if no other is.
   void remember(const Sequence& sequence, std::size_t g, std::size_t i, BlockId block) {
     const std::size_t end = (i + 1) * size();
@@ -394,17 +356,6 @@ class NaiveKv {
     if (!is_findable(g, block)) {
       groups[g].findable.emplace(key(sequence.salt, sequence.tokens, end), block);
     }
-  }
-
-  BlockId take(std::size_t g) {
-    std::vector<BlockId>& list = groups[g].empty.empty() ? groups[g].cached : groups[g].empty;
-    const BlockId block = list.front();
-    list.erase(list.begin());
-    forget(g, block);
-    return block;
-  }
-  void forget(std::size_t g, BlockId block) {
-    std::erase_if(groups[g].findable, [&](const auto& entry) { return entry.second == block; });
   }
 
   void give(Sequence& sequence, std::size_t g, std::size_t i) {

@@ -124,8 +124,9 @@ kernels::KvLayer CpuKvPool::layer(std::size_t index) const {
 
 std::vector<float> CpuKvPool::stored_keys(std::size_t index, BlockId block,
                                           std::int32_t offset) const {
-  if (index >= layers_.size() || block < 0 || block >= num_blocks() || offset < 0 ||
-      offset >= block_size() || layers_[index].form.k_encoding != kernels::KvEncoding::kF32)
+  if (index >= layers_.size() || block < 0 || block >= shape_.group(group_of(index)).num_blocks ||
+      offset < 0 || offset >= block_size() ||
+      layers_[index].form.k_encoding != kernels::KvEncoding::kF32)
     throw Error(ErrorCode::kInvalidArgument,
                 "stored keys can be read from places of the pool, and only where K is f32");
   const kernels::KvLayer form = layer(index);

@@ -143,10 +143,10 @@ void size_groups(MemoryPlan& plan, const PoolSizing& sizing) {
     group.swap_slots = static_cast<std::int32_t>(static_cast<double>(group.num_blocks) *
                                                  static_cast<double>(plan.swap_bytes) /
                                                  static_cast<double>(plan.kv_pool_bytes));
-    const std::int64_t each = sizing.blocks(group, 1, plan.context) * plan.block_size;
-    const bool whole = group.visibility.window <= 0;
+    const std::int64_t held = sizing.blocks_held(group, plan.context) * plan.block_size;
     plan.kv_bytes_per_sequence +=
-        group.bytes_per_token * static_cast<std::size_t>(whole ? std::int64_t{plan.context} : each);
+        group.bytes_per_token *
+        static_cast<std::size_t>(std::min<std::int64_t>(plan.context, held));
   }
   plan.num_blocks = plan.groups.front().num_blocks;
 }

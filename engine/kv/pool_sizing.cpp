@@ -30,13 +30,19 @@ std::int64_t largest(std::int64_t most, Fits fits) {
 
 }  // namespace
 
+std::int64_t PoolSizing::blocks_held(const PlanGroup& group, Position context) const {
+  const std::int64_t whole = ceil_div(context, block_size);
+  if (group.visibility.window <= 0) return whole;
+  return std::min(whole, ceil_div(group.visibility.keep_first, block_size) +
+                             ceil_div(group.visibility.window, block_size) + 1);
+}
+
 std::int64_t PoolSizing::blocks(const PlanGroup& group, std::int64_t sequences,
                                 Position context) const {
   const std::int64_t whole = sequences * ceil_div(context, block_size);
   if (group.visibility.window <= 0 || sequences == 0) return whole;
-  const std::int64_t each = ceil_div(group.visibility.keep_first, block_size) +
-                            ceil_div(group.visibility.window, block_size) + 1;
-  const std::int64_t in_use = sequences * each + ceil_div(step_tokens, block_size) + 1;
+  const std::int64_t in_use =
+      sequences * blocks_held(group, context) + ceil_div(step_tokens, block_size) + 1;
   const auto with_watermark = static_cast<std::int64_t>(
       std::ceil(static_cast<double>(in_use) / (1.0 - kAdmissionWatermark)));
   return std::min(whole, with_watermark + 1);

@@ -35,6 +35,8 @@ struct PoolSizing {
   std::int32_t block_size = 16;
   Position step_tokens = 512;  ///< in one step, all sequences together
 
+  /// Blocks that a sequence of `context` positions holds in a group between two steps at most.
+  std::int64_t blocks_held(const PlanGroup& group, Position context) const;
   /// Blocks that a group needs for `sequences` of `context` positions.
   std::int64_t blocks(const PlanGroup& group, std::int64_t sequences, Position context) const;
   /// Bytes of the whole pool; the largest number when it can't be counted or numbered.

@@ -17,7 +17,7 @@ EngineConfig config_for(const std::filesystem::path& model) {
   config.model = model;
   config.threads = 2;
   config.plan.sequences = 3;
-  config.plan.context = 200;
+  config.plan.context = 120;
   config.plan.max_batch_tokens = 96;
   config.plan.memory_limit_bytes = std::size_t{1} << 30;
   return config;

@@ -48,6 +48,7 @@ struct EngineConfig {
   std::int32_t credit_window = 16;
   std::chrono::milliseconds heartbeat_interval{10000};
   RestartPolicy restart;
+  TokenizerOptions tokenizer;
 };
 
 /// Everything decided and nothing taken yet.

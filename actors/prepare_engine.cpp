@@ -1,5 +1,8 @@
 // prepare_engine(): from a path and settings to everything an Engine needs, with nothing taken.
+#include <spdlog/spdlog.h>
+
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "actors/engine.hpp"
@@ -15,6 +18,12 @@ std::size_t weights_bytes(const ModelSource& source) {
   return bytes;
 }
 
+/// Loudly, where the program has a log.
+void warn(const std::string& warning) {
+  if (warning.empty()) return;
+  if (const auto logger = spdlog::get("sluice")) logger->warn(warning);
+}
+
 }  // namespace
 
 PreparedEngine prepare_engine(const EngineConfig& config) {
@@ -22,7 +31,8 @@ PreparedEngine prepare_engine(const EngineConfig& config) {
   prepared.config = config;
   prepared.source = open_model(config.model);
   prepared.model_config = read_model_config(*prepared.source);
-  prepared.tokenizer = make_tokenizer(*prepared.source);
+  prepared.tokenizer = make_tokenizer(*prepared.source, config.tokenizer);
+  warn(prepared.tokenizer->warning());
   prepared.chat_template = make_chat_template(*prepared.source, *prepared.tokenizer);
   prepared.low_confidence = low_confidence_defaults(*prepared.source);
   prepared.plan = make_plan(prepared.model_config, weights_bytes(*prepared.source), config.plan);

@@ -12,7 +12,12 @@ namespace sluice {
 
 namespace {
 
-using Prompt = std::variant<std::vector<TokenId>, IntakeError>;
+/// Token ids, and whether the model's output goes on inside of reasoning.
+struct EncodedPrompt {
+  std::vector<TokenId> ids;
+  bool in_reasoning = false;
+};
+using Prompt = std::variant<EncodedPrompt, IntakeError>;
 
 IntakeError invalid(std::string message) {
   return {"invalid_request", std::move(message)};
@@ -33,15 +38,23 @@ std::vector<TokenId> encode_rendered(const RenderedPrompt& rendered, const Token
   return tokenizer.encode(rendered.text, options);
 }
 
+bool leaves_reasoning_open(std::string_view text, const ServiceContext& service) {
+  const auto tags = service.chat_template->reasoning();
+  return tags && ends_in_reasoning(text, *tags);
+}
+
 Prompt make_prompt(const GenerateRequest& request, const ServiceContext& service) {
   if (const auto* text = std::get_if<std::string>(&request.input)) {
     if (text->empty()) return invalid("The prompt is empty; send at least one character.");
-    return encode_raw(*text, request.parse_special, *service.tokenizer);
+    return EncodedPrompt{encode_raw(*text, request.parse_special, *service.tokenizer),
+                         leaves_reasoning_open(*text, service)};
   }
   const auto& messages = std::get<std::vector<ChatMessage>>(request.input);
   if (messages.empty()) return invalid("There are no messages; send at least one.");
   try {
-    return encode_rendered(service.chat_template->render(messages, true), *service.tokenizer);
+    const RenderedPrompt rendered = service.chat_template->render_chat(messages, request.chat);
+    return EncodedPrompt{encode_rendered(rendered, *service.tokenizer),
+                         leaves_reasoning_open(rendered.text, service)};
   } catch (const Error& error) {
     return invalid(error.what());
   }
@@ -96,7 +109,7 @@ std::variant<PreparedStream, IntakeError> prepare_stream(const GenerateRequest& 
   Prompt made = make_prompt(request, service);
   if (auto* error = std::get_if<IntakeError>(&made)) return std::move(*error);
 
-  auto& prompt = std::get<std::vector<TokenId>>(made);
+  auto& [prompt, in_reasoning] = std::get<EncodedPrompt>(made);
   if (prompt.empty()) return invalid("The prompt has no tokens; send some text.");
   if (prompt.size() >= static_cast<std::size_t>(std::max(service.context_length, 0))) {
     return too_long(prompt.size(), service.context_length);
@@ -119,6 +132,9 @@ std::variant<PreparedStream, IntakeError> prepare_stream(const GenerateRequest& 
   session.stop = request.stop;
   complete(session.stop, service.low_confidence);
   session.stop.max_new_tokens = session.max_new_tokens;
+  if (const auto tags = service.chat_template->reasoning()) {
+    session.reasoning = ReasoningMarkers{tags->open, tags->close, in_reasoning};
+  }
   session.seed = request.seed ? *request.seed : random_seed();
   session.num_top_logprobs = request.sampling.num_top_logprobs;
   session.credit_window = service.credit_window;

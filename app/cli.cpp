@@ -25,6 +25,7 @@ constexpr const char* kFooter =
     "  sluice chat -m qwen.gguf                     a conversation in this terminal\n"
     "  sluice generate -p 'Once upon a time' -n 64  a continuation on stdout, for scripts\n"
     "  sluice plan qwen.gguf --context 8192         what would it take, before taking anything\n"
+    "  sluice tokenize model.gguf < lines.jsonl     texts to token ids, one JSON object a line\n"
     "\n"
     "Exit codes: 0 done, 1 failed (the reason is on stderr), 2 wrong arguments.\n"
     "Options can also come from a TOML file: --config sluice.toml, with a section for each "

@@ -8,6 +8,7 @@
 #include <system_error>
 #include <utility>
 
+#include "app/tokenizer_options.hpp"
 #include "engine/base/error.hpp"
 
 namespace sluice::app {
@@ -18,6 +19,8 @@ void EngineOptions::add_to(CLI::App& command, EngineUse use, bool model_is_posit
   } else {
     command.add_option("-m,--model", config.model, model_help);
   }
+
+  add_unknown_pre_tokenizer_flag(command, config.tokenizer);
 
   const std::string memory_group = "Memory";
   command

@@ -23,7 +23,8 @@ std::shared_ptr<const ChatTemplate> make_chat_template(const ModelSource& source
   const std::optional<std::string> own = find_template_text(source);
   if (!own) {
     if (has_chatml_marks(tokenizer)) {
-      return std::make_shared<ChatmlTemplate>("from the marks in the model's vocabulary");
+      return std::make_shared<ChatmlTemplate>("from the marks in the model's vocabulary",
+                                              reasoning_markers("", tokenizer));
     }
     return std::make_shared<PlainTemplate>("the model has no chat template");
   }
@@ -31,7 +32,8 @@ std::shared_ptr<const ChatTemplate> make_chat_template(const ModelSource& source
     return std::make_shared<JinjaChatTemplate>(*own, source, tokenizer);
   } catch (const jinja::TemplateError& error) {
     const std::string reason = std::string("the model's own template is broken: ") + error.what();
-    if (is_chatml(*own)) return std::make_shared<ChatmlTemplate>(reason);
+    if (is_chatml(*own))
+      return std::make_shared<ChatmlTemplate>(reason, reasoning_markers(*own, tokenizer));
     return std::make_shared<PlainTemplate>(reason);
   }
 }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "engine/chat/conversation_check.hpp"
+#include "engine/chat/message_values.hpp"
 
 namespace sluice {
 
@@ -48,14 +49,20 @@ std::string leading_special(std::string_view text, const Tokenizer& tokenizer) {
 JinjaChatTemplate::JinjaChatTemplate(const std::string& source, const ModelSource& model,
                                      const Tokenizer& tokenizer)
     : template_(jinja::Template::parse(source, "tokenizer.chat_template")),
-      special_texts_(special_texts(model, tokenizer)) {
+      special_texts_(special_texts(model, tokenizer)),
+      reasoning_(reasoning_markers(source, tokenizer)) {
   find_turn_ends(tokenizer);
 }
 
 RenderedPrompt JinjaChatTemplate::render(std::span<const ChatMessage> messages,
                                          bool add_generation_prompt) const {
-  check_conversation(messages);
-  jinja::RenderResult result = render_dialog(messages, add_generation_prompt);
+  return render_chat(messages, {.add_generation_prompt = add_generation_prompt});
+}
+
+RenderedPrompt JinjaChatTemplate::render_chat(std::span<const ChatMessage> messages,
+                                              const ChatOptions& options) const {
+  check_conversation(messages, kRolesOfTemplates);
+  jinja::RenderResult result = render_dialog(messages, options);
   RenderedPrompt prompt;
   prompt.text = std::move(result.text);
   for (const jinja::ByteRange& range : result.untrusted) {
@@ -75,20 +82,15 @@ std::string JinjaChatTemplate::description() const {
 }
 
 jinja::RenderResult JinjaChatTemplate::render_dialog(std::span<const ChatMessage> messages,
-                                                     bool add_generation_prompt) const {
-  std::vector<Value> list;
-  for (const ChatMessage& message : messages) {
-    Dict entry;
-    entry.set(Value::text("role"), Value::text(message.role));
-    entry.set(Value::text("content"), Value::untrusted_text(message.content));
-    list.push_back(Value::dict(std::move(entry)));
-  }
+                                                     const ChatOptions& options) const {
   Dict context = special_texts_;
-  context.set(Value::text("messages"), Value::list(std::move(list)));
-  context.set(Value::text("add_generation_prompt"), Value::boolean(add_generation_prompt));
+  context.set(Value::text("messages"), message_values(messages));
+  context.set(Value::text("add_generation_prompt"), Value::boolean(options.add_generation_prompt));
   // Hugging Face always passes these two.
-  context.set(Value::text("tools"), Value());
+  context.set(Value::text("tools"),
+              options.tools.empty() ? Value() : json_array(options.tools, "The tools"));
   context.set(Value::text("documents"), Value());
+  add_template_options(context, options.template_options);
   // Published templates append to lists, which the strict sandbox refuses.
   return template_.render(Value::dict(std::move(context)), {.relaxed = true});
 }
@@ -100,7 +102,8 @@ void JinjaChatTemplate::find_turn_ends(const Tokenizer& tokenizer) {
   // Some templates end the last turn differently from those before it.
   for (const std::size_t length : {std::size_t{2}, std::size_t{3}}) {
     try {
-      const std::string text = render_dialog(std::span(dialog).first(length), false).text;
+      const std::string text =
+          render_dialog(std::span(dialog).first(length), {.add_generation_prompt = false}).text;
       const std::size_t answer = text.rfind(kAnswer);
       if (answer == std::string::npos) continue;
       const std::size_t after =

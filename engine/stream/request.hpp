@@ -75,6 +75,8 @@ struct StreamChanges {
 struct GenerateRequest {
   /// A raw prompt, or a conversation for the model's chat template.
   std::variant<std::string, std::vector<ChatMessage>> input{};
+  /// For a conversation: tools and options of the template.
+  ChatOptions chat{};
   /// Special tokens written in a raw prompt are parsed (never in chat messages).
   bool parse_special = false;
   SamplingParams sampling{};

@@ -3,31 +3,27 @@
 #include <algorithm>
 #include <utility>
 
-#include "engine/tokenizer/regex.hpp"
 #include "engine/tokenizer/regex_dialect.hpp"
 #include "engine/tokenizer/utf8.hpp"
 #include "engine/tokenizer/white_space.hpp"
 
 namespace sluice {
-namespace {
-
-/// Whether the code point at either side is part of a word.
-bool is_word_character(std::string_view code_point) {
-  if (code_point.empty() || utf8_length(code_point, 0) != code_point.size()) return false;
-  const Regex word("\\A[" + std::string(kWordOfSteps) + "]", RegexDialect::kOniguruma);
-  Regex::Scratch scratch;
-  return word.find(code_point, 0, scratch).has_value();
-}
-
-}  // namespace
-
 AddedTokenFinder::AddedTokenFinder(std::vector<HfAddedToken> tokens) : tokens_(std::move(tokens)) {
   for (std::size_t i = 0; i < tokens_.size(); ++i) {
     matcher_.add(tokens_[i].text, static_cast<TokenId>(i));
+    if (tokens_[i].single_word && !word_) {
+      word_.emplace("\\A[" + std::string(kWordOfSteps) + "]", RegexDialect::kOniguruma);
+    }
   }
 }
 
-bool AddedTokenFinder::is_word(std::string_view text, std::size_t begin, std::size_t end) {
+bool AddedTokenFinder::is_word_character(std::string_view code_point) const {
+  if (code_point.empty() || utf8_length(code_point, 0) != code_point.size()) return false;
+  Regex::Scratch scratch;
+  return word_->find(code_point, 0, scratch).has_value();
+}
+
+bool AddedTokenFinder::is_word(std::string_view text, std::size_t begin, std::size_t end) const {
   std::size_t left = begin;
   // Back to the first byte of the code point before.
   while (left > 0 && begin - left < 4) {

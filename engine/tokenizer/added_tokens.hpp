@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "engine/base/types.hpp"
+#include "engine/tokenizer/regex.hpp"
 #include "engine/tokenizer/text_matcher.hpp"
 
 namespace sluice {
@@ -65,12 +67,14 @@ class AddedTokenFinder {
     return token;
   }
 
-  static bool is_word(std::string_view text, std::size_t begin, std::size_t end);
+  bool is_word(std::string_view text, std::size_t begin, std::size_t end) const;
+  bool is_word_character(std::string_view code_point) const;
   static std::size_t skip_left(std::string_view text, std::size_t from, std::size_t begin);
   static std::size_t skip_right(std::string_view text, std::size_t end);
 
   std::vector<HfAddedToken> tokens_;
-  TextMatcher matcher_;  // to indices of tokens_
+  TextMatcher matcher_;        // to indices of tokens_
+  std::optional<Regex> word_;  // where some token must not stand inside of one
 };
 
 }  // namespace sluice

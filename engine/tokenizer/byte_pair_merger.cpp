@@ -27,6 +27,27 @@ void BytePairMerger::merge_by_scan(std::vector<SymbolId>& symbols) {
 }
 
 void BytePairMerger::merge_by_heap(std::vector<SymbolId>& symbols) {
+  run_heap(symbols);
+  symbols.clear();
+  for (const Node& node : nodes_) {
+    if (node.symbol >= 0) symbols.push_back(node.symbol);
+  }
+}
+
+void BytePairMerger::merge_by_windows(std::vector<SymbolId>& symbols, std::size_t window) {
+  const auto merge = [&](std::size_t begin, std::size_t end, std::vector<MergedRun>& runs) {
+    run_heap(std::span(symbols).subspan(begin, end - begin));
+    runs.clear();
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+      if (nodes_[i].symbol >= 0) runs.push_back({begin + i, nodes_[i].symbol});
+    }
+  };
+  merge_in_windows(symbols.size(), merge, runs_, window);
+  symbols.clear();
+  for (const MergedRun& run : runs_) symbols.push_back(run.symbol);
+}
+
+void BytePairMerger::run_heap(std::span<const SymbolId> symbols) {
   const auto later = [](const Candidate& a, const Candidate& b) {
     return a.rank > b.rank || (a.rank == b.rank && a.left > b.left);
   };
@@ -58,11 +79,6 @@ void BytePairMerger::merge_by_heap(std::vector<SymbolId>& symbols) {
     if (left.next >= 0) nodes_[static_cast<std::size_t>(left.next)].previous = best.left;
     if (left.previous >= 0) push(left.previous);
     push(best.left);
-  }
-
-  symbols.clear();
-  for (const Node& node : nodes_) {
-    if (node.symbol >= 0) symbols.push_back(node.symbol);
   }
 }
 

@@ -2,16 +2,19 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <vector>
 
 #include "engine/tokenizer/merge_table.hpp"
+#include "engine/tokenizer/merge_windows.hpp"
 
 namespace sluice {
 
 /// Merges neighbouring symbols in place, always the pair with the lowest rank and the leftmost
 /// among equals, until no pair in the table is left. Short pieces, which are nearly all, are
-/// scanned; long ones use a heap, in time n log n. Both give the same result. Keeps its working
-/// memory between calls; belongs to one thread at a time.
+/// scanned; longer ones use a heap, in time n log n, and very long ones windows with a heap each.
+/// All give the same result. Keeps its working memory between calls; belongs to one thread at a
+/// time.
 class BytePairMerger {
  public:
   explicit BytePairMerger(const MergeTable& merges) : merges_(merges) {}
@@ -19,13 +22,16 @@ class BytePairMerger {
   void merge(std::vector<SymbolId>& symbols) {
     if (symbols.size() <= kLongestScan) {
       merge_by_scan(symbols);
-    } else {
+    } else if (symbols.size() <= 2 * kMergeWindow) {
       merge_by_heap(symbols);
+    } else {
+      merge_by_windows(symbols);
     }
   }
 
   void merge_by_scan(std::vector<SymbolId>& symbols);
   void merge_by_heap(std::vector<SymbolId>& symbols);
+  void merge_by_windows(std::vector<SymbolId>& symbols, std::size_t window = kMergeWindow);
 
  private:
   static constexpr std::size_t kLongestScan = 48;
@@ -43,12 +49,15 @@ class BytePairMerger {
     SymbolId result = -1;
     std::int64_t left = 0;
   };
+  /// Merges all of `symbols`; nodes_ hold the result, those that were merged away at -1.
+  void run_heap(std::span<const SymbolId> symbols);
   void push_candidate(std::int64_t left);
 
   const MergeTable& merges_;
   std::vector<MergeTable::Merge> pairs_;  // scan: merge of each symbol with its right neighbour
   std::vector<Node> nodes_;
   std::vector<Candidate> heap_;
+  std::vector<MergedRun> runs_;
 };
 
 }  // namespace sluice

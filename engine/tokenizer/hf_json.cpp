@@ -46,10 +46,18 @@ JsonFile::JsonFile(const std::filesystem::path& path) : path_(path) {
     throw Error(ErrorCode::kNotFound,
                 fmt::format("There is no file {}; check the path.", path.string()));
   }
-  auto result = parser_.load(path.string());
+  std::ifstream in(path, std::ios::binary);
+  const std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  parse(text);
+}
+
+JsonFile::JsonFile(const std::filesystem::path& path, std::string_view text) : path_(path) {
+  parse(text);
+}
+
+void JsonFile::parse(std::string_view text) {
+  auto result = parser_.parse(text.data(), text.size());
   if (result.error() == simdjson::NUMBER_ERROR) {
-    std::ifstream in(path, std::ios::binary);
-    const std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
     result = parser_.parse(with_huge_integers_as_decimals(text));
   }
   if (result.error() != simdjson::SUCCESS) {

@@ -15,6 +15,8 @@ class JsonFile {
  public:
   /// Throws Error: kNotFound, kCorrupt (not JSON, too deep).
   explicit JsonFile(const std::filesystem::path& path);
+  /// From memory; `path` is for messages. Throws Error(kCorrupt).
+  JsonFile(const std::filesystem::path& path, std::string_view text);
 
   simdjson::dom::element root() const { return root_; }
   const std::filesystem::path& path() const { return path_; }
@@ -29,6 +31,8 @@ class JsonFile {
   simdjson::dom::object object(simdjson::dom::element object, std::string_view key) const;
 
  private:
+  void parse(std::string_view text);
+
   std::filesystem::path path_;
   simdjson::dom::parser parser_;
   simdjson::dom::element root_;

@@ -126,7 +126,7 @@ std::unique_ptr<const PieceModel> make_hf_model(const JsonFile& file, element mo
   }
   if (type == "Unigram") return make_unigram(file, model, vocabulary, texts, std::move(scores));
   vocabulary.unknown = unknown_token(model, vocabulary);
-  if (type == "WordLevel") return make_word_level_model(texts, vocabulary.unknown);
+  if (type == "WordLevel") return make_word_level_model(texts, vocabulary);
   if (type == "WordPiece") {
     WordPieceRules rules;
     rules.unknown = vocabulary.unknown;
@@ -136,7 +136,7 @@ std::unique_ptr<const PieceModel> make_hf_model(const JsonFile& file, element mo
     if (member(model, "max_input_chars_per_word")) {
       rules.longest_word = file.count(model, "max_input_chars_per_word");
     }
-    return make_word_piece_model(texts, rules);
+    return make_word_piece_model(texts, vocabulary, rules);
   }
   return make_bpe(file, model, byte_level, vocabulary, texts);
 }

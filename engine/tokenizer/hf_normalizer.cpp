@@ -47,7 +47,7 @@ class NormalizerReader {
     } else if (type == "Replace") {
       read_replace(step);
     } else if (type == "Prepend") {
-      normalizer_.add(make_prepend_step(std::string(file_.text(step, "prepend"))));
+      normalizer_.add(make_prepend_step(read_short_text(step, "prepend")));
     } else if (type == "ByteLevel") {
       normalizer_.add(make_byte_alphabet_step());
     } else if (type == "Nmt") {
@@ -59,6 +59,14 @@ class NormalizerReader {
     } else {
       file_.unsupported(fmt::format("the normalizer {}", quote_text(type)));
     }
+  }
+
+  /// What a step puts into text; a long one would only blow it up.
+  std::string read_short_text(element step, std::string_view key) const {
+    constexpr std::size_t kLongest = 64;
+    const std::string_view text = file_.text(step, key);
+    if (text.size() > kLongest) file_.corrupt(fmt::format("a \"{}\" is too long", key));
+    return std::string(text);
   }
 
   static UnicodeForm form_of(std::string_view type) {
@@ -76,7 +84,7 @@ class NormalizerReader {
   }
 
   void read_replace(element step) {
-    std::string content(file_.text(step, "content"));
+    std::string content = read_short_text(step, "content");
     const auto pattern = member(step, "pattern");
     const auto fixed = pattern ? text_member(*pattern, "String") : std::nullopt;
     if (fixed && !fixed->empty()) {

@@ -11,6 +11,7 @@
 #include "engine/tokenizer/hf_normalizer.hpp"
 #include "engine/tokenizer/hf_splitter.hpp"
 #include "engine/tokenizer/hf_vocabulary.hpp"
+#include "engine/tokenizer/utf8.hpp"
 #include "engine/tokenizer/vocabulary_tokenizer.hpp"
 
 namespace sluice {
@@ -54,6 +55,18 @@ std::vector<HfAddedToken> select(const std::vector<HfAddedToken>& tokens, bool n
     if (selected.back().text.empty()) selected.pop_back();
   }
   return selected;
+}
+
+/// The bytes of stand-ins; what is none is left out, as no token covers it.
+std::string bytes_of_stand_ins(std::string_view text) {
+  if (auto bytes = bytes_from_alphabet(text)) return std::move(*bytes);
+  std::string all;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t length = std::max<std::size_t>(1, utf8_length(text, at));
+    if (const auto bytes = bytes_from_alphabet(text.substr(at, length))) all += *bytes;
+    at += length;
+  }
+  return all;
 }
 
 class HfTokenizer final : public VocabularyTokenizer {
@@ -118,9 +131,7 @@ class HfTokenizer final : public VocabularyTokenizer {
       return;
     }
     for (std::string_view& piece : pieces.list) {
-      auto bytes = bytes_from_alphabet(piece);
-      if (!bytes) continue;
-      pieces.texts.push_back(std::move(*bytes));
+      pieces.texts.push_back(bytes_of_stand_ins(piece));
       piece = pieces.texts.back();
     }
     model_->encode(pieces.list, out);
@@ -182,15 +193,24 @@ std::string HfTokenizer::decode(std::span<const TokenId> ids, bool skip_special)
   return decoder_.decode(std::move(texts));
 }
 
-}  // namespace
-
-std::shared_ptr<const Tokenizer> read_hf_tokenizer(const std::filesystem::path& tokenizer_json) {
-  const JsonFile file(tokenizer_json);
+std::shared_ptr<const Tokenizer> make(const JsonFile& file,
+                                      const std::filesystem::path& tokenizer_json) {
   const element model = require_model(file);
   hf_model_type(file, model);
   HfVocabulary tokens = read_hf_tokens(file, model);
   read_hf_roles(file, tokenizer_json, tokens.vocabulary);
   return std::make_shared<HfTokenizer>(file, std::move(tokens));
+}
+
+}  // namespace
+
+std::shared_ptr<const Tokenizer> read_hf_tokenizer(const std::filesystem::path& tokenizer_json) {
+  return make(JsonFile(tokenizer_json), tokenizer_json);
+}
+
+std::shared_ptr<const Tokenizer> parse_hf_tokenizer(std::string_view json,
+                                                    const std::filesystem::path& name) {
+  return make(JsonFile(name, json), {});
 }
 
 }  // namespace sluice

@@ -7,6 +7,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <string_view>
 
 #include "engine/tokenizer/tokenizer.hpp"
 
@@ -16,5 +17,9 @@ namespace sluice {
 /// and generation_config.json (more end tokens). Throws Error: kNotFound, kCorrupt,
 /// kUnsupported.
 std::shared_ptr<const Tokenizer> read_hf_tokenizer(const std::filesystem::path& tokenizer_json);
+
+/// The same from memory, without any file beside it; `name` is for messages.
+std::shared_ptr<const Tokenizer> parse_hf_tokenizer(std::string_view json,
+                                                    const std::filesystem::path& name);
 
 }  // namespace sluice

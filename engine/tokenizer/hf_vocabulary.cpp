@@ -187,6 +187,7 @@ void read_generation_config(const JsonFile& file, Vocabulary& vocabulary) {
 /// Runs `read` on a file beside the tokenizer, if it is there.
 template <class Read>
 void read_beside(const std::filesystem::path& tokenizer_json, const char* name, Read read) {
+  if (tokenizer_json.empty()) return;
   const std::filesystem::path path = tokenizer_json.parent_path() / name;
   std::error_code ignored;
   if (std::filesystem::is_regular_file(path, ignored)) read(JsonFile(path));
@@ -198,11 +199,12 @@ HfVocabulary read_hf_tokens(const JsonFile& file, element model) {
   HfVocabulary result;
   const auto listed = member(model, "vocab");
   if (!listed) file.corrupt("an object \"vocab\" is missing");
-  simdjson::dom::array added;
-  if (member(file.root(), "added_tokens")) added = file.array(file.root(), "added_tokens");
+  std::vector<element> added;
+  if (member(file.root(), "added_tokens")) {
+    for (const element token : file.array(file.root(), "added_tokens")) added.push_back(token);
+  }
   // Counted one by one: the parser's own sizes end at 2^24.
-  std::size_t num_listed = 0;
-  for ([[maybe_unused]] const element token : added) ++num_listed;
+  std::size_t num_listed = added.size();
   if (listed->is_array()) {
     read_scores(file, file.array(model, "vocab"), result);
     num_listed += result.scores.size();

@@ -50,6 +50,49 @@ constexpr std::string_view kGpt4o =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
     R"(\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
+// Youtu: scripts apart, then as GPT-4o with single digits.
+constexpr std::string_view kYoutuScripts =
+    R"([\x{AC00}-\x{D7A3}\x{3131}-\x{318E}]+|)"
+    R"([\x{FF01}\x{2026}\x{201C}\x{201D}\x{2018}\x{2019}\x{2014}\x{FF1A}\x{FF1B}\x{FF0C})"
+    R"(\x{3001}-\x{303F}\x{FE30}-\x{FE4F}]+|[\x{3105}-\x{312F}]+|)"
+    R"([\x{4E00}-\x{9FA5}\x{3040}-\x{309F}\x{30A0}-\x{30FF}]+)";
+constexpr std::string_view kYoutuWords =
+    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+)"
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
+    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*)"
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
+    R"(\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+
+// Kimi K2: Chinese characters apart, the rest as GPT-4o without them.
+constexpr std::string_view kKimiK2 =
+    R"(\p{Han}+|)"
+    R"([^\r\n\p{L}\p{N}]?(?:(?!\p{Han})[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}])*)"
+    R"((?:(?!\p{Han})[\p{Ll}\p{Lm}\p{Lo}\p{M}])+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
+    R"([^\r\n\p{L}\p{N}]?(?:(?!\p{Han})[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}])+)"
+    R"((?:(?!\p{Han})[\p{Ll}\p{Lm}\p{Lo}\p{M}])*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
+    R"(\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+
+// Jais 2: as Llama 3, with white space in runs of powers of two.
+constexpr std::string_view kJais2 =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|)"
+    R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s{512}(?!\S)|\s{256}(?!\S)|\s{128}(?!\S)|)"
+    R"(\s{64}(?!\S)|\s{32}(?!\S)|\s{16}(?!\S)|\s{8}(?!\S)|\s{4}(?!\S)|\s{1,2}(?!\S)|\s{1})";
+
+// EXAONE MoE: words may go on over single spaces.
+constexpr std::string_view kExaoneMoe =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|)"
+    R"([^\r\n\p{L}\p{N}]?(?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+|\p{N}|)"
+    R"( ?[^\s\p{L}\p{N}]+[\r\n/]?|\s*[\r\n]|\s+(?!\S)|\s+)";
+
+// MiniCPM 5: as Llama 3 behind digits in groups of three.
+constexpr std::string_view kMiniCpm5 =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}+|)"
+    R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+
+// Ufakzeka: as Qwen 2, without contractions.
+constexpr std::string_view kUfakzeka = R"([^\r\n\p{L}\p{N}]?\p{L}+|\p{N}|)"
+                                       R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+
 constexpr std::string_view kBloom =
     R"( ?[^(\s|.,!?\x{2026}\x{3002}\x{FF0C}\x{3001}\x{0964}\x{06D4}\x{060C})]+)";
 
@@ -104,6 +147,20 @@ constexpr std::array kDeepseekV3Patterns = {
     Pattern(R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|)"
             R"([^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|)"
             R"(\s*[\r\n]+|\s+(?!\S)|\s+)")};
+constexpr std::array kSparkPatterns = {
+    Pattern(R"(\p{N}{1,3})"), Pattern(R"([\x{4E00}-\x{9FA5}\x{3040}-\x{309F}\x{30A0}-\x{30FF}]+)"),
+    Pattern(R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|)"
+            R"([^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+|)"
+            R"([\r\n]|\s+(?!\S)|\s+)"),
+    Pattern(R"(\p{N})")};
+constexpr std::array kYoutuPatterns = {Pattern(kYoutuScripts), Pattern(kYoutuWords)};
+constexpr std::array kKimiK2Patterns = {Pattern(kKimiK2)};
+constexpr std::array kJais2Patterns = {Pattern(kJais2)};
+constexpr std::array kExaoneMoePatterns = {Pattern(kExaoneMoe)};
+constexpr std::array kMiniCpm5Patterns = {Pattern(R"(\p{N}{1,3})"), Pattern(kMiniCpm5)};
+constexpr std::array kUfakzekaPatterns = {Pattern(kUfakzeka)};
+constexpr std::array kLagunaPatterns = {Pattern(R"([^\n]+|[\n]+)"), Pattern(kQwen2)};
+constexpr std::array kTinyAyaPatterns = {Pattern(R"(\d{1,3}(?=(?:\d{3})*\b))"), Pattern(kGpt4o)};
 constexpr std::array kSuperPatterns = {Pattern(R"(\p{N}+)"), Pattern(R"((?=(\d{3})+(?!\d)))")};
 constexpr std::array kChameleonPatterns = {
     Pattern(R"(<sentinel:[0-9]+>)"),    Pattern(R"((IMGIMG)([A-I]{1,4})Z)"),
@@ -112,30 +169,42 @@ constexpr std::array kChameleonPatterns = {
 
 constexpr std::array kDefaultNames = {Name("default")};
 constexpr std::array kGpt2Names = {
-    Name("gpt-2"),      Name("phi-2"),       Name("mpt"),        Name("olmo"),
-    Name("jais"),       Name("trillion"),    Name("exaone4"),    Name("granite-docling"),
-    Name("gigachat"),   Name("roberta-bpe"), Name("jina-es"),    Name("jina-de"),
-    Name("jina-v1-en"), Name("jina-v2-es"),  Name("jina-v2-de"), Name("a.x-4.0"),
-    Name("mellum"),     Name("modern-bert")};
+    Name("gpt-2"),      Name("phi-2"),        Name("mpt"),        Name("olmo"),
+    Name("jais"),       Name("trillion"),     Name("exaone4"),    Name("granite-docling"),
+    Name("gigachat"),   Name("roberta-bpe"),  Name("jina-es"),    Name("jina-de"),
+    Name("jina-v1-en"), Name("jina-v2-code"), Name("jina-v2-es"), Name("jina-v2-de"),
+    Name("a.x-4.0"),    Name("mellum"),       Name("modern-bert")};
 constexpr std::array kLlama3Names = {Name("llama-bpe"), Name("llama3"),    Name("llama-v3"),
                                      Name("falcon3"),   Name("falcon-h1"), Name("pixtral"),
-                                     Name("midm-2.0"),  Name("lfm2")};
+                                     Name("midm-2.0"),  Name("lfm2"),      Name("jina-v5-nano")};
 constexpr std::array kLlama3MergedNames = {Name("dbrx"), Name("smaug-bpe"), Name("glm4"),
                                            Name("chatglm-bpe")};
-constexpr std::array kQwen2Names = {Name("qwen2"), Name("deepseek-r1-qwen")};
+constexpr std::array kQwen2Names = {Name("qwen2"), Name("deepseek-r1-qwen"), Name("kormo"),
+                                    Name("f2llmv2")};
 constexpr std::array kLikeQwen2Names = {Name("megrez"), Name("stablelm2"), Name("hunyuan"),
-                                        Name("grok-2")};
+                                        Name("grok-2"), Name("solar-open")};
 constexpr std::array kQwen35Names = {Name("qwen35")};
-constexpr std::array kDigitNames = {Name("starcoder"), Name("refact"),    Name("command-r"),
-                                    Name("smollm"),    Name("codeshell"), Name("exaone"),
-                                    Name("minerva-7b")};
+constexpr std::array kDigitNames = {Name("starcoder"),  Name("refact"),    Name("command-r"),
+                                    Name("smollm"),     Name("codeshell"), Name("exaone"),
+                                    Name("minerva-7b"), Name("mellum2")};
 constexpr std::array kFalconNames = {Name("falcon")};
 constexpr std::array kDeepseekLlmNames = {Name("deepseek-llm")};
 constexpr std::array kDeepseekCoderNames = {Name("deepseek-coder")};
-constexpr std::array kDeepseekV3Names = {Name("deepseek-v3"), Name("hunyuan-dense")};
+constexpr std::array kDeepseekV3Names = {Name("deepseek-v3"), Name("hunyuan-dense"),
+                                         Name("joyai-llm"), Name("hy-v4")};
 constexpr std::array kTekkenNames = {Name("tekken")};
 constexpr std::array kGpt4oNames = {Name("gpt-4o"), Name("llama4"), Name("minimax-m2"),
-                                    Name("kanana2")};
+                                    Name("kanana2"), Name("talkie")};
+constexpr std::array kGpt4oMergedNames = {Name("granite-embed-multi-97m")};
+constexpr std::array kYoutuNames = {Name("youtu")};
+constexpr std::array kKimiK2Names = {Name("kimi-k2")};
+constexpr std::array kJais2Names = {Name("jais-2")};
+constexpr std::array kExaoneMoeNames = {Name("exaone-moe")};
+constexpr std::array kMiniCpm5Names = {Name("minicpm5")};
+constexpr std::array kUfakzekaNames = {Name("ufakzeka")};
+constexpr std::array kLagunaNames = {Name("laguna")};
+constexpr std::array kTinyAyaNames = {Name("tiny_aya"), Name("cohere2moe")};
+constexpr std::array kSparkNames = {Name("spark2_5")};
 constexpr std::array kBloomNames = {Name("bloom"), Name("poro-chat"), Name("gpt3-finnish")};
 constexpr std::array kVikingNames = {Name("viking")};
 constexpr std::array kSuperNames = {Name("superbpe")};
@@ -158,6 +227,16 @@ constexpr PreTokenizerRules kRules[] = {
     {kDeepseekV3Names, kDeepseekV3Patterns},
     {kTekkenNames, kTekkenPatterns, true, true},
     {kGpt4oNames, kGpt4oPatterns},
+    {kGpt4oMergedNames, kGpt4oPatterns, true},
+    {kYoutuNames, kYoutuPatterns, true},
+    {kKimiK2Names, kKimiK2Patterns},
+    {kJais2Names, kJais2Patterns},
+    {kExaoneMoeNames, kExaoneMoePatterns},
+    {kMiniCpm5Names, kMiniCpm5Patterns, true},
+    {kUfakzekaNames, kUfakzekaPatterns},
+    {kLagunaNames, kLagunaPatterns},
+    {kTinyAyaNames, kTinyAyaPatterns},
+    {kSparkNames, kSparkPatterns},
     {kBloomNames, kBloomPatterns},
     {kVikingNames, kVikingPatterns},
     {kSuperNames, kSuperPatterns},

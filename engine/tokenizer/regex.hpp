@@ -9,6 +9,7 @@
 // Names of PCRE2's types, so that its header stays out of this one.
 struct pcre2_real_code_8;
 struct pcre2_real_match_data_8;
+struct pcre2_real_match_context_8;
 
 namespace sluice {
 
@@ -39,6 +40,7 @@ class Regex {
    private:
     friend class Regex;
     pcre2_real_match_data_8* data_;
+    pcre2_real_match_context_8* limits_;
   };
 
   /// `\s` and `\S` mean Unicode's White_Space here, as in the tokenizers that these patterns come
@@ -52,7 +54,7 @@ class Regex {
   Regex(const Regex&) = delete;
 
   /// First match in `text` that begins at or after `from`. `text` must be well-formed UTF-8.
-  /// Also empty when a search takes too much memory or time, which the patterns used here can't.
+  /// Also empty when a search takes too much memory or time, which only hostile patterns do.
   std::optional<Match> find(std::string_view text, std::size_t from, Scratch& scratch) const;
 
  private:

@@ -38,11 +38,13 @@ class Translator {
   /// One bracket expression.
   struct Set {
     bool negated = false;
+    bool closed = true;               ///< its closing bracket is there
     std::string inside;               ///< plain members
     std::vector<std::string> others;  ///< further members that are sets by themselves
     std::vector<std::string> limits;  ///< sets that the code point must be in as well
 
     std::string text() const {
+      if (!closed) return "[";  // the compiler will say so
       std::string joined = "[" + inside + "]";
       if (!others.empty()) {
         joined = inside.empty() ? others.front() : joined + "|" + others.front();
@@ -98,7 +100,7 @@ class Translator {
       ++at_;
     }
     while (at_ < pattern_.size() && pattern_[at_] != ']') read_member(set, depth);
-    if (at_ == pattern_.size()) set.inside += '\\';  // not closed: let the compiler say so
+    set.closed = at_ < pattern_.size();
     ++at_;
     return set;
   }

@@ -11,10 +11,11 @@
 namespace sluice {
 namespace {
 
-TokenTable index_texts(std::span<const std::string> texts) {
+TokenTable index_texts(std::span<const std::string> texts, const Vocabulary& vocabulary) {
   TokenTable table(texts.size());
   for (std::size_t i = 0; i < texts.size(); ++i) {
-    if (!texts[i].empty()) table.set(texts[i], static_cast<TokenId>(i));
+    if (!texts[i].empty() && vocabulary.entries[i].kind != TokenKind::kControl)
+      table.set(texts[i], static_cast<TokenId>(i));
   }
   return table;
 }
@@ -27,8 +28,9 @@ std::size_t count_code_points(std::string_view text) {
 
 class WordPieceModel final : public PieceModel {
  public:
-  WordPieceModel(std::span<const std::string> texts, WordPieceRules rules)
-      : tokens_(index_texts(texts)), rules_(std::move(rules)) {}
+  WordPieceModel(std::span<const std::string> texts, const Vocabulary& vocabulary,
+                 WordPieceRules rules)
+      : tokens_(index_texts(texts, vocabulary)), rules_(std::move(rules)) {}
 
   std::string description() const override { return "WordPiece"; }
 
@@ -69,8 +71,8 @@ class WordPieceModel final : public PieceModel {
 
 class WordLevelModel final : public PieceModel {
  public:
-  WordLevelModel(std::span<const std::string> texts, TokenId unknown)
-      : tokens_(index_texts(texts)), unknown_(unknown) {}
+  WordLevelModel(std::span<const std::string> texts, const Vocabulary& vocabulary)
+      : tokens_(index_texts(texts, vocabulary)), unknown_(vocabulary.unknown) {}
 
   std::string description() const override { return "word-level"; }
 
@@ -89,13 +91,14 @@ class WordLevelModel final : public PieceModel {
 }  // namespace
 
 std::unique_ptr<const PieceModel> make_word_piece_model(std::span<const std::string> texts,
+                                                        const Vocabulary& vocabulary,
                                                         const WordPieceRules& rules) {
-  return std::make_unique<WordPieceModel>(texts, rules);
+  return std::make_unique<WordPieceModel>(texts, vocabulary, rules);
 }
 
 std::unique_ptr<const PieceModel> make_word_level_model(std::span<const std::string> texts,
-                                                        TokenId unknown) {
-  return std::make_unique<WordLevelModel>(texts, unknown);
+                                                        const Vocabulary& vocabulary) {
+  return std::make_unique<WordLevelModel>(texts, vocabulary);
 }
 
 }  // namespace sluice

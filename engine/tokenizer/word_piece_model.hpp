@@ -18,12 +18,14 @@ struct WordPieceRules {
   TokenId unknown = -1;
 };
 
-/// `texts` are the tokens as in the file; the model refers to them.
+/// `texts` are the tokens as in the file; the model refers to them. Control tokens are not made
+/// from text.
 std::unique_ptr<const PieceModel> make_word_piece_model(std::span<const std::string> texts,
+                                                        const Vocabulary& vocabulary,
                                                         const WordPieceRules& rules);
 
 /// Every word is one token or unknown.
 std::unique_ptr<const PieceModel> make_word_level_model(std::span<const std::string> texts,
-                                                        TokenId unknown);
+                                                        const Vocabulary& vocabulary);
 
 }  // namespace sluice

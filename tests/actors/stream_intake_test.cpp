@@ -69,6 +69,36 @@ TEST_CASE("a template that writes the start token gets no second one", "[intake]
   CHECK(stream.prompt.front() == '<');
 }
 
+TEST_CASE("the session learns how the model marks its reasoning", "[intake]") {
+  struct ThinkingTemplate final : ChatTemplate {
+    RenderedPrompt render(std::span<const ChatMessage> messages, bool) const override {
+      return {messages.front().content, {}};
+    }
+    RenderedPrompt render_chat(std::span<const ChatMessage> messages,
+                               const ChatOptions& options) const override {
+      return {messages.front().content + options.tools, {}};
+    }
+    std::optional<ReasoningTags> reasoning() const override {
+      return ReasoningTags{"<think>", "</think>"};
+    }
+    std::vector<std::string> turn_ends() const override { return {}; }
+    std::string description() const override { return "thinking"; }
+  };
+  ServiceContext service = service_of(64);
+  GenerateRequest request;
+  request.input = std::vector<ChatMessage>{{"user", "<think>"}};
+  const auto reasoning = [&] {
+    return std::get<PreparedStream>(prepare_stream(request, service)).session.reasoning;
+  };
+  CHECK_FALSE(reasoning());
+  service.chat_template = std::make_shared<ThinkingTemplate>();
+  CHECK(reasoning() == ReasoningMarkers{"<think>", "</think>", true});
+  request.chat.tools = "[]";
+  CHECK(reasoning() == ReasoningMarkers{"<think>", "</think>", false});
+  request.input = "raw <think>\n";
+  CHECK(reasoning() == ReasoningMarkers{"<think>", "</think>", true});
+}
+
 TEST_CASE("the maximum is the smallest of wish and room", "[intake]") {
   GenerateRequest request = sound_request();
   CHECK(accepted(request, 10).session.max_new_tokens == 6);

@@ -98,6 +98,82 @@ TEST_CASE("special texts come from the model") {
   CHECK(model.chat->render(messages, true).text == "<s>|</s>|False|None");
 }
 
+TEST_CASE("tools and options and everything in a message reach the template") {
+  const Model model(
+      "{% for t in tools or [] %}[{{ t.function.name }}]{% endfor %}"
+      "{% for m in messages %}{{ m.role }}:{{ m.content }}"
+      "{% if m.reasoning_content %}({{ m.reasoning_content }}){% endif %}"
+      "{% for c in m.tool_calls or [] %}{{ c.function.arguments | tojson }}{% endfor %}"
+      "{{ m.tool_call_id or '' }}{{ m.name or '' }};{% endfor %}"
+      "{{ 'off' if enable_thinking is defined and not enable_thinking else 'on' }}");
+  std::vector<ChatMessage> messages = {{"user", "q"}, {"assistant", ""}, {"tool", "42"}};
+  messages[1].reasoning_content = "hm";
+  messages[1].tool_calls =
+      R"([{"id":"1","type":"function","function":{"name":"f","arguments":"{\"a\": 1}"}}])";
+  messages[2].tool_call_id = "1";
+  messages[2].name = "f";
+  ChatOptions options;
+  options.tools = R"([{"type":"function","function":{"name":"<|user|>"}}])";
+  options.template_options = R"({"enable_thinking": false})";
+  const RenderedPrompt prompt = model.chat->render_chat(messages, options);
+  CHECK(prompt.text == R"([<|user|>]user:q;assistant:(hm){"a": 1};tool:421f;off)");
+  // What the request brought along makes no special tokens, wherever it ends up.
+  const auto ids =
+      model.tokenizer->encode(prompt.text, {.parse_special = true, .literal = prompt.literal});
+  CHECK(std::find(ids.begin(), ids.end(), 4) == ids.end());
+  CHECK(model.chat->render(messages, true).text.ends_with("on"));
+}
+
+TEST_CASE("tools and options that are not JSON are refused with a sentence") {
+  const Model model("{{ messages[0].content }}{{ tools }}{{ x }}");
+  std::vector<ChatMessage> messages = {{"user", "q"}};
+  const auto refusal = [&](const ChatOptions& options) {
+    try {
+      model.chat->render_chat(messages, options);
+    } catch (const Error& error) {
+      CHECK(error.code() == ErrorCode::kInvalidArgument);
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  CHECK_THAT(refusal({.tools = "{}"}), Contains("The tools must be a JSON array"));
+  CHECK_THAT(refusal({.tools = "[1"}), Contains("The tools must be a JSON array"));
+  CHECK_THAT(refusal({.template_options = "[]"}), Contains("must be a JSON object"));
+  CHECK_THAT(refusal({.template_options = R"({"messages": []})"}), Contains("'messages'"));
+  CHECK(refusal({.template_options = R"({"x": "y"})"}).empty());
+  messages[0].tool_calls = "no";
+  CHECK_THAT(refusal({}), Contains("tool calls of message 1"));
+  messages[0].tool_calls = R"(["odd", {"function": 3}, {"function": {"arguments": "{"}}])";
+  CHECK(refusal({}).empty());
+}
+
+TEST_CASE("the tags of reasoning come from the template or the vocabulary") {
+  const auto tags = [](const std::string& text) { return Model(text).chat->reasoning(); };
+  CHECK_FALSE(tags("{{ messages[0].content }}"));
+  CHECK(tags("{{ messages[0].content.split('</think>')[-1] }}") ==
+        ReasoningTags{"<think>", "</think>"});
+  CHECK(tags("[THINK]{{ messages[0].content }}[/THINK]") == ReasoningTags{"[THINK]", "[/THINK]"});
+
+  test::GgufWriter writer;
+  writer.add_string("tokenizer.ggml.model", "gpt2");
+  writer.add_string("tokenizer.ggml.pre", "gpt-2");
+  writer.add_strings("tokenizer.ggml.tokens", {"<think>", "</think>", "a"});
+  writer.add_i32s("tokenizer.ggml.token_type", {4, 4, 1});
+  writer.add_strings("tokenizer.ggml.merges", {});
+  const test::TempFile file = writer.write_temp();
+  const auto tokenizer = make_tokenizer(*open_model(file.path()));
+  CHECK(reasoning_markers("", *tokenizer) == ReasoningTags{"<think>", "</think>"});
+}
+
+TEST_CASE("a prompt that ends with the opening tag goes on in reasoning") {
+  const ReasoningTags tags{"<think>", "</think>"};
+  CHECK(ends_in_reasoning("a<think>", tags));
+  CHECK(ends_in_reasoning("a<think>\n", tags));
+  CHECK_FALSE(ends_in_reasoning("a<think>\n\n</think>\n\n", tags));
+  CHECK_FALSE(ends_in_reasoning("<think>b", tags));
+  CHECK_FALSE(ends_in_reasoning("", tags));
+}
+
 TEST_CASE("what a template refuses is an error with its words") {
   const Model model(
       "{% for m in messages %}\n"

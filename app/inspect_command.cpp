@@ -5,12 +5,14 @@
 #include <cstdio>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "actors/engine.hpp"
 #include "app/commands.hpp"
 #include "app/engine_options.hpp"
 #include "engine/base/error.hpp"
+#include "kernels/cpu/cpu_info.hpp"
 #include "kernels/cuda/device_info.hpp"
 
 namespace sluice::app {
@@ -55,9 +57,10 @@ void print_shape(const ModelConfig& config) {
   row("heads",
       fmt::format("{} of {}, {} KV heads", config.num_heads, config.head_dim, config.num_kv_heads));
   row("context", fmt::format("{} positions", config.context_length));
-  row("rope", fmt::format("base {}, {} of {} dimensions, pairs {}", config.ropes[0].base,
-                          config.rope_dims, config.head_dim,
-                          config.options.rope_layout == RopeLayout::kNeighbours ? "(0,1)" : "(0,n/2)"));
+  row("rope",
+      fmt::format("base {}, {} of {} dimensions, pairs {}", config.ropes[0].base, config.rope_dims,
+                  config.head_dim,
+                  config.options.rope_layout == RopeLayout::kNeighbours ? "(0,1)" : "(0,n/2)"));
   row("embeddings", config.tied_embeddings ? "tied to the LM head" : "separate LM head");
 }
 
@@ -104,16 +107,7 @@ void print_tensors(const ModelSource& source) {
   }
 }
 
-int inspect(const EngineConfig& config, bool metadata, bool tensors) {
-  const auto source = open_model(config.model);
-  fmt::print("{}\n", source->path().string());
-  row("format", source->format());
-  print_weights(*source);
-  // What follows can fail for a file that is fine but not for this build: show what is known first.
-  std::fflush(stdout);
-  const PreparedEngine prepared = prepare_engine(config);
-  row("name", prepared.model_config.name);
-  print_shape(prepared.model_config);
+void print_text_parts(const PreparedEngine& prepared) {
   row("tokenizer", prepared.tokenizer->description());
   row("chat template", prepared.chat_template->description());
   std::string ends;
@@ -122,7 +116,11 @@ int inspect(const EngineConfig& config, bool metadata, bool tensors) {
         fmt::format("{}{} ({})", ends.empty() ? "" : ", ", prepared.tokenizer->token_bytes(id), id);
   }
   row("end tokens", ends.empty() ? "none: answers end at their maximum length" : ends);
+}
 
+void print_devices() {
+  row("CPU", fmt::format("{} kernels, {} physical cores", kernels::isa_name(kernels::best_isa()),
+                         kernels::usable_physical_cores()));
   const kernels::CudaDevices cuda = kernels::cuda_devices();
   row("CUDA", cuda.devices.empty() ? cuda.why_none : "");
   for (const kernels::CudaDevice& device : cuda.devices) {
@@ -130,9 +128,33 @@ int inspect(const EngineConfig& config, bool metadata, bool tensors) {
         fmt::format("device {}: {}, compute {}.{}, {}", device.index, device.name,
                     device.compute_major, device.compute_minor, format_bytes(device.total_bytes)));
   }
-  fmt::print("\n{}", plan_table(prepared.plan, prepared.model_config));
-  if (metadata) print_metadata(*source);
-  if (tensors) print_tensors(*source);
+}
+
+void print_details(const ModelSource& source, bool metadata, bool tensors) {
+  if (metadata) print_metadata(source);
+  if (tensors) print_tensors(source);
+}
+
+int inspect(const EngineConfig& config, bool metadata, bool tensors) {
+  const auto source = open_model(config.model);
+  fmt::print("{}\n", source->path().string());
+  row("format", source->format());
+  print_weights(*source);
+  std::optional<PreparedEngine> prepared;
+  try {
+    prepared = prepare_engine(config);
+  } catch (const Error&) {
+    // Fine as a file, but not for this build: what is in it is wanted all the more.
+    print_details(*source, metadata, tensors);
+    std::fflush(stdout);
+    throw;
+  }
+  row("name", prepared->model_config.name);
+  print_shape(prepared->model_config);
+  print_text_parts(*prepared);
+  print_devices();
+  fmt::print("\n{}", plan_table(prepared->plan, prepared->model_config));
+  print_details(*source, metadata, tensors);
   return 0;
 }
 
@@ -150,7 +172,10 @@ void add_inspect_command(CLI::App& program, Action& action) {
   options->engine.add_to(*command, EngineUse::kPlanOnly, true);
   command->add_flag("--metadata", options->metadata, "List every metadata key");
   command->add_flag("--tensors", options->tensors, "List every tensor");
-  command->footer("Example:\n  sluice inspect model.gguf --tensors");
+  command->footer(
+      "Examples:\n"
+      "  sluice inspect model.gguf --tensors\n"
+      "  sluice inspect Qwen3-0.6B/ --metadata");
   command->callback([options, &action] {
     action = [options] {
       return inspect(options->engine.finish(), options->metadata, options->tensors);

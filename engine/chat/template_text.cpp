@@ -7,8 +7,8 @@
 #include <system_error>
 
 #include "engine/base/error.hpp"
+#include "engine/formats/json_file.hpp"
 #include "engine/formats/quote_text.hpp"
-#include "engine/tokenizer/hf_json.hpp"
 
 namespace sluice {
 namespace {

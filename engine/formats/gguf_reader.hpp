@@ -14,8 +14,9 @@
 
 namespace sluice {
 
-/// Maps the file and checks all of it but the weights' values. Nothing is allocated that the
-/// file's size does not justify. Throws Error: kNotFound, kIo, kCorrupt, kUnsupported.
+/// Maps the file, with all other parts when it is one of a split model, and checks all of it but
+/// the weights' values. Nothing is allocated that the files' sizes do not justify. Throws Error:
+/// kNotFound, kIo, kCorrupt, kUnsupported.
 std::shared_ptr<const ModelSource> read_gguf(const std::filesystem::path& path);
 
 }  // namespace sluice

@@ -7,6 +7,7 @@
 
 #include "engine/base/error.hpp"
 #include "engine/formats/gguf_reader.hpp"
+#include "engine/formats/hf_folder.hpp"
 #include "engine/formats/quote_text.hpp"
 
 namespace sluice {
@@ -119,14 +120,7 @@ const std::string& ModelSource::require_string(std::string_view key) const {
 }
 
 std::shared_ptr<const ModelSource> open_model(const std::filesystem::path& path) {
-  std::error_code ignored;  // anything odd is reported by the mapping
-  if (std::filesystem::is_directory(path, ignored)) {
-    throw Error(ErrorCode::kUnsupported,
-                fmt::format("{} is a folder; this build reads single GGUF files, so give the path "
-                            "of a .gguf file (a Hugging Face folder has to be converted to GGUF "
-                            "first).",
-                            path.string()));
-  }
+  if (const auto folder = hf_folder_of(path)) return read_hf_folder(*folder);
   return read_gguf(path);
 }
 

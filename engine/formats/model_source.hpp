@@ -64,7 +64,8 @@ class ModelSource {
   const std::string& require_string(std::string_view key) const;
 };
 
-/// Opens a model file, chosen by content, not by name. Memory-maps it; reads no weights.
+/// Opens a GGUF file, known by its content (any part of a split one stands for all), or a Hugging
+/// Face folder (also by the path of its weights or its config.json). Memory-maps; reads no weights.
 /// Throws Error: kNotFound, kIo, kCorrupt, kUnsupported.
 std::shared_ptr<const ModelSource> open_model(const std::filesystem::path& path);
 

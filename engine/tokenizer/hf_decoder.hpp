@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/tokenizer/hf_json.hpp"
+#include "engine/formats/json_file.hpp"
 
 namespace sluice {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "engine/tokenizer/hf_json.hpp"
+#include "engine/formats/json_file.hpp"
 #include "engine/tokenizer/hf_vocabulary.hpp"
 #include "engine/tokenizer/piece_model.hpp"
 

@@ -1,7 +1,7 @@
 // The "normalizer" of a tokenizer.json.
 #pragma once
 
-#include "engine/tokenizer/hf_json.hpp"
+#include "engine/formats/json_file.hpp"
 #include "engine/tokenizer/normalizer.hpp"
 #include "engine/tokenizer/regex.hpp"
 

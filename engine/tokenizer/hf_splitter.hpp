@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/tokenizer/hf_json.hpp"
+#include "engine/formats/json_file.hpp"
 #include "engine/tokenizer/piece_splitter.hpp"
 
 namespace sluice {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <utility>
+#include <vector>
 
 #include "engine/formats/quote_text.hpp"
 
@@ -198,11 +199,12 @@ HfVocabulary read_hf_tokens(const JsonFile& file, element model) {
   HfVocabulary result;
   const auto listed = member(model, "vocab");
   if (!listed) file.corrupt("an object \"vocab\" is missing");
-  simdjson::dom::array added;
-  if (member(file.root(), "added_tokens")) added = file.array(file.root(), "added_tokens");
+  std::vector<element> added;
+  if (member(file.root(), "added_tokens")) {
+    for (const element token : file.array(file.root(), "added_tokens")) added.push_back(token);
+  }
   // Counted one by one: the parser's own sizes end at 2^24.
-  std::size_t num_listed = 0;
-  for ([[maybe_unused]] const element token : added) ++num_listed;
+  std::size_t num_listed = added.size();
   if (listed->is_array()) {
     read_scores(file, file.array(model, "vocab"), result);
     num_listed += result.scores.size();

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/formats/json_file.hpp"
 #include "engine/tokenizer/added_tokens.hpp"
-#include "engine/tokenizer/hf_json.hpp"
 #include "engine/tokenizer/vocabulary.hpp"
 
 namespace sluice {

@@ -22,6 +22,9 @@ struct PreTokenizerRules {
 /// Rules by name; null for an unknown name.
 const PreTokenizerRules* find_pre_tokenizer(std::string_view name);
 
+/// All rules, each with its names, the most common one first.
+std::span<const PreTokenizerRules> all_pre_tokenizers();
+
 /// All names, comma-separated, for messages.
 std::string known_pre_tokenizers();
 

@@ -177,6 +177,10 @@ const PreTokenizerRules* find_pre_tokenizer(std::string_view name) {
   return nullptr;
 }
 
+std::span<const PreTokenizerRules> all_pre_tokenizers() {
+  return kRules;
+}
+
 std::string known_pre_tokenizers() {
   std::string list;
   for (const PreTokenizerRules& rules : kRules) {

@@ -51,6 +51,7 @@ const std::map<std::string, std::set<std::string>>& engine_parts() {
       {"base", {}},
       {"formats", {"base"}},
       {"tokenizer", {"base", "formats"}},
+      {"convert", {"base", "formats", "tokenizer"}},
       {"chat", {"base", "formats", "tokenizer"}},
       {"sampling", {"base"}},
       {"model", {"base", "formats", "sampling"}},

@@ -15,6 +15,8 @@ class JsonFile {
  public:
   /// Throws Error: kNotFound, kCorrupt (not JSON, too deep).
   explicit JsonFile(const std::filesystem::path& path);
+  /// JSON that is a part of the file, copied. `what` names the part in messages. Throws likewise.
+  JsonFile(const std::filesystem::path& path, std::string_view text, std::string_view what);
 
   simdjson::dom::element root() const { return root_; }
   const std::filesystem::path& path() const { return path_; }

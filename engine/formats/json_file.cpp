@@ -1,4 +1,4 @@
-#include "engine/tokenizer/hf_json.hpp"
+#include "engine/formats/json_file.hpp"
 
 #include <fmt/format.h>
 
@@ -58,6 +58,16 @@ JsonFile::JsonFile(const std::filesystem::path& path) : path_(path) {
   root_ = result.value_unsafe();
 }
 
+JsonFile::JsonFile(const std::filesystem::path& path, std::string_view text, std::string_view what)
+    : path_(path) {
+  const auto result = parser_.parse(text.data(), text.size());
+  if (result.error() != simdjson::SUCCESS) {
+    corrupt(
+        fmt::format("{} is not valid JSON ({})", what, simdjson::error_message(result.error())));
+  }
+  root_ = result.value_unsafe();
+}
+
 void JsonFile::corrupt(const std::string& fault) const {
   throw Error(ErrorCode::kCorrupt,
               fmt::format("{}: {}; the file is damaged or was written by a faulty converter.",
@@ -67,7 +77,7 @@ void JsonFile::corrupt(const std::string& fault) const {
 void JsonFile::unsupported(const std::string& what) const {
   throw Error(ErrorCode::kUnsupported,
               fmt::format("{} asks for {}, which this build does not know; leaving it out would "
-                          "give wrong tokens.",
+                          "give wrong results.",
                           path_.string(), what));
 }
 

@@ -58,6 +58,7 @@ int run_checked(int argc, char** argv) {
   add_tokenize_command(program, action);
   add_detokenize_command(program, action);
   add_render_command(program, action);
+  add_quantize_command(program, action);
 
   try {
     program.parse(argc, argv);

@@ -21,5 +21,6 @@ void add_logits_command(CLI::App& program, Action& action);
 void add_tokenize_command(CLI::App& program, Action& action);
 void add_detokenize_command(CLI::App& program, Action& action);
 void add_render_command(CLI::App& program, Action& action);
+void add_quantize_command(CLI::App& program, Action& action);
 
 }  // namespace sluice::app

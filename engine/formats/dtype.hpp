@@ -42,6 +42,8 @@ struct DTypeTraits {
   std::uint32_t block_bytes;  ///< bytes of a block
   /// Turns `n` elements (a multiple of block_size) at `src` into floats at `dst`.
   void (*dequantize)(const std::byte* src, float* dst, std::size_t n);
+  /// The inverse, to the nearest that the type can hold; null for types that are only read.
+  void (*quantize)(const float* src, std::byte* dst, std::size_t n);
 };
 
 /// Traits of a known type. Never fails.

@@ -7,10 +7,11 @@
 #include <cstdint>
 
 #include "kernels/cpu/packed_matrix.hpp"
+#include "kernels/cpu/plain_rounding.hpp"
 
 namespace sluice::kernels {
 
-struct Avx2Ints {
+struct Avx2Ints : PlainRounding<Avx2Ints> {
   static constexpr std::size_t kTileRows = 2;
   static constexpr std::size_t kTileRowsDecoded = 2;
   static constexpr bool kDecodes = false;
@@ -23,7 +24,10 @@ struct Avx2Ints {
     __m256 low, high;
   };
 
-  static void prefetch(const std::byte* p) { _mm_prefetch(p, _MM_HINT_T0); }
+  template <bool kFirstLevel>
+  [[gnu::always_inline]] static void prefetch(const std::byte* p) {
+    _mm_prefetch(p, kFirstLevel ? _MM_HINT_T0 : _MM_HINT_T1);
+  }
 
   static __m256i load_half(const std::byte* p) {
     return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));

@@ -11,10 +11,11 @@
 
 #include "kernels/cpu/block_bytes.hpp"
 #include "kernels/cpu/packed_matrix.hpp"
+#include "kernels/cpu/plain_rounding.hpp"
 
 namespace sluice::kernels {
 
-struct ScalarInts {
+struct ScalarInts : PlainRounding<ScalarInts> {
   static constexpr std::size_t kTileRows = 2;         ///< activation rows of a tile
   static constexpr std::size_t kTileRowsDecoded = 2;  ///< the same where there are many rows
   static constexpr bool kDecodes = false;             ///< worth decoding weights first
@@ -37,7 +38,9 @@ struct ScalarInts {
     return r;
   }
 
-  static void prefetch(const std::byte*) {}
+  /// Asks for a cache line: for the first level or, as others wait there as well, the second.
+  template <bool kFirstLevel>
+  [[gnu::always_inline]] static void prefetch(const std::byte*) {}
 
   static Bytes load(const std::byte* p) {
     Bytes r;

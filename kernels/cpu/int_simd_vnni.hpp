@@ -20,7 +20,25 @@ struct VnniInts {
   using Int = __m512i;
   using Flt = __m512;
 
-  static void prefetch(const std::byte* p) { _mm_prefetch(p, _MM_HINT_T0); }
+  static std::uint32_t largest_magnitude(const float* x) {
+    const __m512i mask = _mm512_set1_epi32(0x7FFFFFFF);
+    const __m512i a = _mm512_and_si512(_mm512_loadu_si512(x), mask);
+    const __m512i b = _mm512_and_si512(_mm512_loadu_si512(x + 16), mask);
+    return static_cast<std::uint32_t>(_mm512_reduce_max_epi32(_mm512_max_epi32(a, b)));
+  }
+  static HalfSums round_block(const float* x, float inverse, std::int8_t* q) {
+    const __m512 factor = _mm512_set1_ps(inverse);
+    const __m512i a = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(x), factor));
+    const __m512i b = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(x + 16), factor));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(q), _mm512_cvtepi32_epi8(a));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(q + 16), _mm512_cvtepi32_epi8(b));
+    return {_mm512_reduce_add_epi32(a), _mm512_reduce_add_epi32(b)};
+  }
+
+  template <bool kFirstLevel>
+  [[gnu::always_inline]] static void prefetch(const std::byte* p) {
+    _mm_prefetch(p, kFirstLevel ? _MM_HINT_T0 : _MM_HINT_T1);
+  }
 
   static Bytes load(const std::byte* p) { return _mm512_load_si512(p); }
   static void store(std::byte* p, Bytes a) { _mm512_store_si512(p, a); }

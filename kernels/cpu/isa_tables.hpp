@@ -14,6 +14,7 @@ extern const KernelTable kAvx2Table;
 extern const PackedKernels kAvx2Packed;
 extern const KernelTable kAvx512Table;
 extern const PackedKernels kVnniPacked;
+extern const PackedKernels kBf16Packed;
 #endif
 
 }  // namespace sluice::kernels

@@ -32,6 +32,10 @@ KernelTable with_packed(Isa isa, const KernelTable& table, const PackedKernels& 
   KernelTable result = table;
   result.isa = isa;
   result.packed = packed;
+#if defined(__x86_64__)
+  if (isa == Isa::kAvx512Vnni && __builtin_cpu_supports("avx512bf16") != 0)
+    result.packed_bf16 = kBf16Packed;
+#endif
   return result;
 }
 

@@ -159,7 +159,13 @@ struct KernelTable {
   void (*attention)(const KvLayer& layer, const AttentionOperands& operands, std::size_t kv_head,
                     std::size_t row_begin, std::size_t row_end, float* workspace) = nullptr;
 
-  PackedKernels packed = {};  ///< of the best set that `isa` includes
+  PackedKernels packed = {};       ///< integer formats, by the best set that `isa` includes
+  PackedKernels packed_bf16 = {};  ///< empty where there is no instruction for it
+
+  /// Empty when this machine has no kernels for the format.
+  const PackedKernels& packed_for(PackedFormat format) const {
+    return format == PackedFormat::kBF16 ? packed_bf16 : packed;
+  }
 };
 
 /// The kernels of one instruction set, which must be supported (isa_supported).

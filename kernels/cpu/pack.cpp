@@ -139,6 +139,13 @@ void pack_q6_k(const std::byte* row, std::size_t block, const Place& place) {
   put_upper_bits(place, q);
 }
 
+/// Vector v of a block holds columns 2 v and 2 v + 1 of every row.
+void pack_bf16(const std::byte* row, std::size_t block, const Place& place) {
+  for (std::size_t v = 0; v < kBlockCols / 2; ++v)
+    std::memcpy(place.quants + v * kVectorBytes + 4 * place.row,
+                row + 2 * (block * kBlockCols + 2 * v), 4);
+}
+
 using PackBlock = void (*)(const std::byte* row, std::size_t block, const Place& place);
 
 PackBlock pack_block(PackedFormat format) {
@@ -159,6 +166,8 @@ PackBlock pack_block(PackedFormat format) {
       return pack_super<true>;
     case PackedFormat::kQ6_K:
       return pack_q6_k;
+    case PackedFormat::kBF16:
+      return pack_bf16;
     case PackedFormat::kNone:
       break;
   }

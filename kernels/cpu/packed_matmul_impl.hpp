@@ -60,6 +60,7 @@ void unpack_five_bits(const std::byte* quants, typename S::Bytes* w) {
 
 template <class S, bool kHasMin>
 struct HalfScales {
+  static constexpr std::size_t kHeaderBlocks = 1;
   static constexpr bool kMin = kHasMin;
   static constexpr bool kHalves = false;
   static BlockScales<S> scales(const std::byte* header, std::size_t) {
@@ -72,6 +73,7 @@ struct HalfScales {
 
 template <class S>
 struct SuperScales {
+  static constexpr std::size_t kHeaderBlocks = 8;
   static constexpr bool kMin = true;
   static constexpr bool kHalves = false;
   static BlockScales<S> scales(const std::byte* header, std::size_t block) {
@@ -152,6 +154,7 @@ struct PackedQ6K {
   static constexpr PackedFormat kFormat = PackedFormat::kQ6_K;
   static constexpr int kAdded = 2;  // 32
   static constexpr bool kWide = false;
+  static constexpr std::size_t kHeaderBlocks = 8;
   static constexpr bool kMin = false;
   static constexpr bool kHalves = true;
   static BlockScales<S> scales(const std::byte* header, std::size_t block) {
@@ -177,6 +180,7 @@ struct PackedQ6K {
 /// What matmul_decoded leaves in its buffer: f32 scales, then bytes with 128 added.
 template <class S, bool kHasMin, bool kHasHalves>
 struct DecodedWeights {
+  static constexpr std::size_t kHeaderBlocks = 1;
   static constexpr bool kMin = kHasMin;
   static constexpr bool kHalves = kHasHalves;
   static constexpr int kAdded = 0;
@@ -200,7 +204,6 @@ struct DecodedWeights {
 struct GroupBlocks {
   const std::byte* headers;
   std::size_t header_stride;
-  std::size_t header_blocks;
   const std::byte* quants;
   std::size_t quant_stride;
   std::size_t count;
@@ -231,10 +234,11 @@ typename S::Int first_sum(const std::byte* block) {
     return S::template shift_right<W::kAdded>(S::broadcast(block + kOffset));
 }
 
-template <class S, std::size_t kBytes>
-void prefetch_lines(const std::byte* p) {
-  S::prefetch(p);
-  if constexpr (kBytes > 64) prefetch_lines<S, kBytes - 64>(p + 64);
+/// Always inlined: a compiler may take the call of a function without effect away.
+template <class S, std::size_t kBytes, bool kFirstLevel>
+[[gnu::always_inline]] inline void prefetch_lines(const std::byte* p) {
+  S::template prefetch<kFirstLevel>(p);
+  if constexpr (kBytes > 64) prefetch_lines<S, kBytes - 64, kFirstLevel>(p + 64);
 }
 
 /// y = x W^T for X rows and one group; writes the outputs [first, last) of the group.
@@ -249,9 +253,14 @@ void packed_tile(const GroupBlocks& group, const std::byte* x, std::size_t x_str
   const std::byte* header = group.headers;
   const std::byte* quants = group.quants;
   for (std::size_t block = 0; block < group.count;) {
-    for (std::size_t in = 0; in < group.header_blocks; ++in, ++block) {
-      if constexpr (kStreamed)
-        prefetch_lines<S, packed_shape(W::kFormat).quant_bytes>(quants + kPackedPrefetchBytes);
+    for (std::size_t in = 0; in < W::kHeaderBlocks; ++in, ++block) {
+      if constexpr (kStreamed) {
+        constexpr PackedShape kShape = packed_shape(W::kFormat);
+        constexpr std::size_t kBytes =
+            kShape.quant_bytes + kShape.header_bytes / kShape.header_blocks;
+        // One row leaves the first level room for lines on their way; more rows keep it busy.
+        prefetch_lines<S, kBytes, X == 1>(group.headers + block * kBytes + kPackedPrefetchBytes);
+      }
       typename S::Bytes w[kPackedVectors];
       W::unpack(quants, w);
       const BlockScales<S> scales = W::scales(header, in);
@@ -328,11 +337,7 @@ template <class S, class W>
 GroupBlocks packed_group(const PackedOperands& m, std::size_t group) {
   constexpr PackedShape kShape = packed_shape(W::kFormat);
   const std::byte* at = m.weights + group * packed_group_bytes(W::kFormat, m.cols);
-  return {at,
-          kShape.header_bytes,
-          kShape.header_blocks,
-          at + packed_header_bytes(W::kFormat, m.cols),
-          kShape.quant_bytes,
+  return {at, kShape.header_bytes, at + packed_header_bytes(W::kFormat, m.cols), kShape.quant_bytes,
           m.cols / kBlockCols};
 }
 
@@ -361,9 +366,8 @@ void decode_group(const GroupBlocks& group, std::byte* out) {
   for (std::size_t block = 0; block < group.count; ++block, out += D::kBytes) {
     typename S::Bytes w[kPackedVectors];
     W::unpack(group.quants + block * group.quant_stride, w);
-    const BlockScales<S> scales =
-        W::scales(group.headers + block / group.header_blocks * group.header_stride,
-                  block % group.header_blocks);
+    const BlockScales<S> scales = W::scales(
+        group.headers + block / W::kHeaderBlocks * group.header_stride, block % W::kHeaderBlocks);
     S::store_floats(out, scales.scale);
     if constexpr (W::kMin) S::store_floats(out + 64, scales.min);
     if constexpr (W::kHalves) S::store_floats(out + 64, scales.second);
@@ -390,7 +394,7 @@ void packed_decoded(const PackedOperands& m, std::size_t begin, std::size_t end,
       for (std::size_t j = g; j < stop; ++j) {
         const GroupPart<S> part(j, begin, end);
         const std::byte* at = workspace + (j - g) * blocks * D::kBytes;
-        packed_rows<S, D, X, false>({at, D::kBytes, 1, at + D::kHeaderBytes, D::kBytes, blocks}, m,
+        packed_rows<S, D, X, false>({at, D::kBytes, at + D::kHeaderBytes, D::kBytes, blocks}, m,
                                     row, row + X < m.rows ? row + X : m.rows, m.y + j * kGroupRows,
                                     part.first, part.last);
       }
@@ -430,6 +434,7 @@ void packed_matmul(const PackedOperands& m, std::size_t begin, std::size_t end,
       return packed_format<S, PackedQ5K<S>>(m, begin, end, workspace);
     case PackedFormat::kQ6_K:
       return packed_format<S, PackedQ6K<S>>(m, begin, end, workspace);
+    case PackedFormat::kBF16:  // packed_bf16_avx512bf16.cpp
     case PackedFormat::kNone:
       return;
   }

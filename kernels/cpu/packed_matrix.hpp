@@ -32,7 +32,8 @@ enum class PackedFormat : std::uint8_t {
   kQ5_1,
   kQ4_K,
   kQ5_K,
-  kQ6_K
+  kQ6_K,
+  kBF16
 };
 
 inline constexpr std::size_t kGroupRows = 16;
@@ -63,6 +64,8 @@ struct PackedShape {
       return {64 + 8 * 32, 8, 256 + 64};
     case PackedFormat::kQ6_K:
       return {32 + 16 * 16, 8, 256 + 128};  // f16 d, sixteen i8 scales
+    case PackedFormat::kBF16:
+      return {0, 1, 1024};  // two columns of 16 rows in a vector
     case PackedFormat::kNone:
       break;
   }
@@ -105,6 +108,12 @@ struct QuantizedBlock {
 };
 static_assert(sizeof(QuantizedBlock) == 48);
 
+/// Sums of the two halves of a block's numbers.
+struct HalfSums {
+  std::int32_t first = 0;
+  std::int32_t second = 0;
+};
+
 /// Blocks that are more than so many powers of two below the row's largest are rounded with it.
 inline constexpr std::int32_t kExponentSpan = 24;
 
@@ -118,6 +127,14 @@ inline constexpr std::size_t kRowHeaderBytes = 16;
   return (bytes + 63) / 64 * 64 + ((bytes + 63) / 64 % 2 == 0 ? 64 : 0);
 }
 
+/// Bytes from one prepared row to the next, for weights of this format: quantised, or in bf16.
+[[maybe_unused]] static constexpr std::size_t prepared_row_bytes(PackedFormat format,
+                                                                 std::size_t cols) {
+  if (format != PackedFormat::kBF16) return quantized_row_bytes(cols);
+  const std::size_t lines = (2 * cols + 63) / 64;
+  return (lines + (lines % 2 == 0 ? 1 : 0)) * 64;
+}
+
 /// Bytes of work space for one thread of a packed product; 64-byte aligned.
 std::size_t packed_workspace_bytes(std::size_t cols);
 
@@ -126,17 +143,18 @@ struct PackedOperands {
   const std::byte* weights = nullptr;  ///< packed
   PackedFormat format = PackedFormat::kNone;
   std::size_t cols = 0;
-  const std::byte* x = nullptr;  ///< rows, quantized_row_bytes(cols) apart
+  const std::byte* x = nullptr;  ///< rows, prepared_row_bytes(format, cols) apart
   std::size_t rows = 0;
   float* y = nullptr;  ///< [rows x y_stride]
   std::size_t y_stride = 0;
 };
 
-/// The arithmetic with packed matrices for one instruction set. Every set gives the same bits.
+/// The arithmetic with packed matrices of some formats for one instruction set. With integers,
+/// every set gives the same bits.
 struct PackedKernels {
-  /// One row of `cols` activations, a multiple of 32, to quantized_row_bytes(cols) bytes. A row
-  /// with a number that is not finite becomes one that makes every output not a number.
-  void (*quantize_row)(const float* x, std::size_t cols, std::byte* out) = nullptr;
+  /// One row of `cols` activations, a multiple of 32, to prepared_row_bytes(format, cols) bytes. A
+  /// row with a number that is not finite makes every output not a number.
+  void (*prepare_row)(const float* x, std::size_t cols, std::byte* out) = nullptr;
   /// y[:, begin:end] = x W[begin:end]^T. Work space: packed_workspace_bytes(cols).
   void (*matmul)(const PackedOperands& operands, std::size_t begin, std::size_t end,
                  std::byte* workspace) = nullptr;

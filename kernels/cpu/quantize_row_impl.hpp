@@ -24,10 +24,10 @@ inline constexpr std::uint32_t kInfinityBits = 0x7F800000;
 inline constexpr std::uint32_t kSmallestBits = (127U - 80U) << 23;
 
 template <class S>
-std::uint32_t magnitude_bits(float x) {
+std::uint32_t bits_of_float(float x) {
   std::uint32_t bits = 0;
   __builtin_memcpy(&bits, &x, sizeof(bits));
-  return bits & 0x7FFFFFFFU;
+  return bits;
 }
 
 template <class S>
@@ -41,7 +41,7 @@ float float_of_bits(std::uint32_t bits) {
 template <class S>
 std::int32_t exponent_above(std::uint32_t magnitude, float factor) {
   const float limit = float_of_bits<S>(magnitude) * factor;
-  return static_cast<std::int32_t>((magnitude_bits<S>(limit) + 0x7FFFFFU) >> 23);
+  return static_cast<std::int32_t>((bits_of_float<S>(limit) + 0x7FFFFFU) >> 23);
 }
 
 /// Index of the significand that rounds best; magnitudes in blocks[j].exponent.
@@ -49,21 +49,35 @@ template <class S>
 std::size_t best_significand(const QuantizedBlock* blocks, std::size_t count,
                              std::uint32_t largest) {
   constexpr std::int32_t kSeen = 8;  // smaller blocks make no difference
+  constexpr std::size_t kTogether = 64;
+  float factor[kSignificands];
+  std::int32_t top[kSignificands];
+  std::uint32_t squares[kSignificands];  // of the steps, in units of (2^(top - kSeen))^2
+  for (std::size_t i = 0; i < kSignificands; ++i) {
+    factor[i] = 1.0F / (127.0F * kSignificand[i]);
+    top[i] = exponent_above<S>(largest, factor[i]);
+    squares[i] = 0;
+  }
+  for (std::size_t first = 0; first < count; first += kTogether) {
+    const std::size_t n = count - first < kTogether ? count - first : kTogether;
+    std::uint32_t magnitude[kTogether];
+    for (std::size_t j = 0; j < n; ++j)
+      magnitude[j] = static_cast<std::uint32_t>(blocks[first + j].exponent);
+    for (std::size_t i = 0; i < kSignificands; ++i) {
+      std::uint32_t sum = 0;
+      for (std::size_t j = 0; j < n; ++j) {
+        const std::int32_t below = top[i] - exponent_above<S>(magnitude[j], factor[i]);
+        sum += below > kSeen ? 0U : 1U << 2 * (kSeen - below);
+      }
+      squares[i] += sum;
+    }
+  }
   std::size_t best = 0;
   double least = 0.0;
   for (std::size_t i = 0; i < kSignificands; ++i) {
-    const float factor = 1.0F / (127.0F * kSignificand[i]);
-    const std::int32_t top = exponent_above<S>(largest, factor);
-    std::uint32_t squares = 0;  // of the steps, in units of (2^(top - kSeen))^2
-    for (std::size_t j = 0; j < count; ++j) {
-      const std::int32_t below =
-          top - exponent_above<S>(static_cast<std::uint32_t>(blocks[j].exponent), factor);
-      squares += below > kSeen ? 0U : 1U << 2 * (kSeen - below);
-    }
-    const double step =
-        static_cast<double>(kSignificand[i]) *
-        static_cast<double>(float_of_bits<S>(static_cast<std::uint32_t>(top) << 23));
-    const double error = static_cast<double>(squares) * step * step;
+    const float power = float_of_bits<S>(static_cast<std::uint32_t>(top[i]) << 23);
+    const double step = static_cast<double>(kSignificand[i]) * static_cast<double>(power);
+    const double error = static_cast<double>(squares[i]) * step * step;
     if (i == 0 || error < least) {
       least = error;
       best = i;
@@ -75,24 +89,12 @@ std::size_t best_significand(const QuantizedBlock* blocks, std::size_t count,
 /// q = x times `inverse`, rounded to the nearest, ties to even; |x inverse| is at most 127.
 template <class S>
 void quantize_block(const float* x, float inverse, std::int32_t k, QuantizedBlock& block) {
-  constexpr float kMagic = 12582912.0F;  // 1.5 x 2^23: adding it leaves no room for a fraction
-  std::int32_t q[kBlockCols];
-  for (std::size_t c = 0; c < kBlockCols; ++c) {
-    const float shifted = x[c] * inverse + kMagic;
-    std::int32_t bits = 0;
-    __builtin_memcpy(&bits, &shifted, sizeof(bits));
-    q[c] = bits - 0x4B400000;
-  }
-  std::int32_t first = 0;
-  std::int32_t second = 0;
-  for (std::size_t c = 0; c < kBlockCols / 2; ++c) first += q[c];
-  for (std::size_t c = kBlockCols / 2; c < kBlockCols; ++c) second += q[c];
-  for (std::size_t c = 0; c < kBlockCols; ++c) block.q[c] = static_cast<std::int8_t>(q[c]);
-  block.correction = -128 * (first + second);
-  block.half_correction = -128 * first;
+  const HalfSums sums = S::round_block(x, inverse, block.q);
+  const std::int32_t all = sums.first + sums.second;
+  block.correction = -128 * all;
+  block.half_correction = -128 * sums.first;
   block.exponent = k * (1 << 23);
-  block.sum = static_cast<float>(first + second) *
-              float_of_bits<S>(static_cast<std::uint32_t>(k + 127) << 23);
+  block.sum = static_cast<float>(all) * float_of_bits<S>(static_cast<std::uint32_t>(k + 127) << 23);
 }
 
 template <class S>
@@ -101,11 +103,7 @@ void quantize_row(const float* x, std::size_t cols, std::byte* out) {
   auto* blocks = reinterpret_cast<QuantizedBlock*>(out + kRowHeaderBytes);
   std::uint32_t largest = 0;
   for (std::size_t j = 0; j < count; ++j) {
-    std::uint32_t in_block = 0;
-    for (std::size_t c = 0; c < kBlockCols; ++c) {
-      const std::uint32_t magnitude = magnitude_bits<S>(x[j * kBlockCols + c]);
-      in_block = in_block > magnitude ? in_block : magnitude;
-    }
+    const std::uint32_t in_block = S::largest_magnitude(x + j * kBlockCols);
     blocks[j].exponent = static_cast<std::int32_t>(in_block);
     largest = largest > in_block ? largest : in_block;
   }

@@ -54,6 +54,7 @@ int run_checked(int argc, char** argv) {
   add_perplexity_command(program, action);
   add_calibrate_keys_command(program, action);
   add_inspect_command(program, action);
+  add_bench_command(program, action);
   add_logits_command(program, action);
   add_tokenize_command(program, action);
   add_detokenize_command(program, action);

@@ -22,5 +22,6 @@ void add_tokenize_command(CLI::App& program, Action& action);
 void add_detokenize_command(CLI::App& program, Action& action);
 void add_render_command(CLI::App& program, Action& action);
 void add_quantize_command(CLI::App& program, Action& action);
+void add_bench_command(CLI::App& program, Action& action);
 
 }  // namespace sluice::app

@@ -1,0 +1,34 @@
+// What the machine can do at this moment: measured right beside a result, in the same process.
+#pragma once
+
+#include <cstddef>
+
+#include "kernels/cpu/cpu_info.hpp"
+#include "kernels/cpu/thread_pool.hpp"
+
+namespace sluice::bench {
+
+struct MachineLimits {
+  double read_gbs = 0;     ///< memory, all threads together, 10^9 bytes a second
+  double int8_gops = 0;    ///< 8-bit dot products, a multiplication and an addition are two
+  double bf16_gflops = 0;  ///< 0 without the instruction
+  double f32_gflops = 0;
+};
+
+/// Takes about a quarter of a second; the best of several short measurements.
+class LimitProbe {
+ public:
+  LimitProbe(kernels::Isa isa, int threads);
+  ~LimitProbe();
+  LimitProbe(const LimitProbe&) = delete;
+  LimitProbe& operator=(const LimitProbe&) = delete;
+
+  MachineLimits measure();
+
+ private:
+  kernels::Isa isa_;
+  kernels::ThreadPool threads_;
+  std::byte* memory_ = nullptr;
+};
+
+}  // namespace sluice::bench

@@ -39,6 +39,7 @@ struct EngineConfig {
   PlanRequest plan;
   SchedulerOptions scheduler;      ///< context_length and token_budget follow from `plan`
   std::int32_t threads = 0;        ///< of the CPU backend; 0: one per physical core
+  bool precise = false;            ///< activations in f32: slower; else 8 bits where weights are
   std::int32_t actor_threads = 2;  ///< of the actor scheduler
   bool prefix_cache = true;
   Position default_max_new_tokens = 512;  ///< until there are enough answers to learn it from

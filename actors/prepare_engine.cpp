@@ -4,18 +4,9 @@
 
 #include "actors/engine.hpp"
 #include "engine/backend/cpu_backend.hpp"
+#include "engine/backend/weight_packer.hpp"
 
 namespace sluice {
-
-namespace {
-
-std::size_t weights_bytes(const ModelSource& source) {
-  std::size_t bytes = 0;
-  for (const TensorView& tensor : source.tensors()) bytes += tensor.data.size();
-  return bytes;
-}
-
-}  // namespace
 
 PreparedEngine prepare_engine(const EngineConfig& config) {
   PreparedEngine prepared;
@@ -25,11 +16,12 @@ PreparedEngine prepare_engine(const EngineConfig& config) {
   prepared.tokenizer = make_tokenizer(*prepared.source);
   prepared.chat_template = make_chat_template(*prepared.source, *prepared.tokenizer);
   prepared.low_confidence = low_confidence_defaults(*prepared.source);
-  prepared.plan = make_plan(prepared.model_config, weights_bytes(*prepared.source), config.plan);
+  prepared.plan = make_plan(prepared.model_config, resident_weights_bytes(*prepared.source, config.precise), config.plan);
   prepared.model_config.context_in_use = prepared.plan.context;
 
   CpuBackendOptions options;
   options.threads = config.threads;
+  options.precise = config.precise;
   options.kv_type_k = config.plan.kv_type_k;
   options.kv_type_v = config.plan.kv_type_v;
   options.kv_layers = config.plan.kv_layers;

@@ -49,9 +49,13 @@ void EngineOptions::add_to(CLI::App& command, EngineUse use, bool model_is_posit
       ->capture_default_str()
       ->check(CLI::Range(1, 1 << 16))
       ->group(memory_group);
+  const std::string engine_group = "Engine";
+  command
+      .add_flag("--precise", config.precise,
+                "Compute with activations in f32 instead of 8 bits: slower, a little more exact")
+      ->group(engine_group);
   if (use == EngineUse::kPlanOnly) return;
 
-  const std::string engine_group = "Engine";
   command
       .add_option("--threads", config.threads, "Compute threads. Default: one per physical core")
       ->check(CLI::Range(1, 1024))

@@ -13,6 +13,7 @@
 #include "app/engine_options.hpp"
 #include "app/json_lines.hpp"
 #include "engine/backend/cpu_backend.hpp"
+#include "engine/backend/weight_packer.hpp"
 #include "engine/base/error.hpp"
 #include "engine/kv/memory_plan.hpp"
 
@@ -22,26 +23,26 @@ namespace {
 struct Options {
   EngineOptions engine;
   bool step = false;
+  bool fast = false;
 };
 
 /// One model with room for one sequence; every case starts at position 0 again.
 class LogitsRunner {
  public:
-  LogitsRunner(const EngineConfig& engine, bool step) {
+  LogitsRunner(const EngineConfig& engine, bool step, bool fast) {
     const auto source = open_model(engine.model);
     ModelConfig model = read_model_config(*source);
     PlanRequest request = engine.plan;
     request.sequences = 1;
     request.threads = engine.threads;
-    std::size_t weights_bytes = 0;
-    for (const TensorView& tensor : source->tensors()) weights_bytes += tensor.data.size();
-    const MemoryPlan plan = make_plan(model, weights_bytes, request);
+    const MemoryPlan plan = make_plan(model, resident_weights_bytes(*source, !fast), request);
     context_ = model.context_in_use = plan.context;
     vocab_size_ = static_cast<std::size_t>(model.vocab_size);
     chunk_ = step ? 1 : static_cast<std::size_t>(request.max_batch_tokens);
 
     CpuBackendOptions options;
     options.threads = engine.threads;
+    options.precise = !fast;
     options.kv_type_k = request.kv_type_k;
     options.kv_type_v = request.kv_type_v;
     options.kv_layers = request.kv_layers;
@@ -122,7 +123,7 @@ class LogitsRunner {
 };
 
 int logits(const Options& options) {
-  const LogitsRunner runner(options.engine.finish(), options.step);
+  const LogitsRunner runner(options.engine.finish(), options.step, options.fast);
   return answer_lines(std::cin, std::cout, [&](std::string_view json, JsonWriter& answer) {
     runner.answer(LineObject(json), answer);
   });
@@ -134,6 +135,8 @@ void add_logits_command(CLI::App& program, Action& action) {
   auto options = std::make_shared<Options>();
   CLI::App* command = program.add_subcommand("logits", "Turn token ids into logits, line by line");
   options->engine.add_to(*command, EngineUse::kSingle, true);
+  command->add_flag("--fast", options->fast,
+                    "Round activations to 8 bits, as serve does without --precise");
   command->add_flag("--step", options->step,
                     "Feed one token at a time instead of --token-budget at once");
   command->footer(

@@ -33,6 +33,7 @@ struct Options {
   std::filesystem::path against_model;
   PerplexityOptions evaluation;
   std::int32_t threads = 0;
+  bool precise = false;
   bool json = false;
 };
 
@@ -63,6 +64,7 @@ Side make_side(const std::filesystem::path& path, const KvTypes& kv,
                  options.evaluation.context, side.config.context_length);
   CpuBackendOptions backend;
   backend.threads = options.threads;
+  backend.precise = options.precise;
   backend.kv_type_k = kv.type_k;
   backend.kv_type_v = kv.type_v;
   backend.kv_layers = kv.layers;
@@ -236,6 +238,8 @@ void add_perplexity_command(CLI::App& program, Action& action) {
       ->group(group);
   options->kv.add_to(*command, "KV cache");
   options->long_context.add_to(*command, "Long contexts");
+  command->add_flag("--precise", options->precise,
+                    "Compute with activations in f32 instead of 8 bits");
   command
       ->add_option("--threads", options->threads, "Compute threads. Default: one per physical core")
       ->check(CLI::Range(1, 1024));

@@ -11,6 +11,7 @@
 #include "engine/backend/cpu_decoder.hpp"
 #include "engine/backend/cpu_kv_pool.hpp"
 #include "engine/backend/slice_check.hpp"
+#include "engine/backend/weight_packer.hpp"
 #include "engine/base/error.hpp"
 #include "engine/model/decoder_weights.hpp"
 #include "engine/sampling/sampler.hpp"
@@ -28,7 +29,9 @@ kernels::Isa choose_isa(const std::string& key) {
   const auto isa = kernels::isa_from_key(key);
   if (!isa)
     throw Error(ErrorCode::kInvalidArgument,
-                fmt::format("there are no kernels named '{}'; use scalar, avx2 or avx512", key));
+                fmt::format("there are no kernels named '{}'; use scalar, avx2, avx512 or "
+                            "avx512vnni",
+                            key));
   if (!kernels::isa_supported(*isa))
     throw Error(ErrorCode::kUnsupported,
                 fmt::format("this processor can't run the {} kernels; leave the choice out or use "
@@ -91,7 +94,7 @@ struct CpuBackend::Impl {
         options(checked(wanted, model)),
         kernels(kernels::kernel_table(choose_isa(options.kernels))),
         threads(options.threads),
-        decoder(config, bind_decoder_weights(std::move(source), config), kernels, threads,
+        decoder(config, load_weights(std::move(source)), kernels, threads,
                 options.max_batch_tokens, options.max_sampled_rows) {
     decoder.use_experiments(options.sparse, key_projection(options));
     options.key_basis.reset();  // the decoder has what it needs of it
@@ -107,6 +110,11 @@ struct CpuBackend::Impl {
             config.options.learned_positions ? config.context_length : 0};
   }
 
+  DecoderWeights load_weights(std::shared_ptr<const ModelSource> source) {
+    DecoderWeights weights = bind_decoder_weights(std::move(source), config);
+    if (!options.precise) packed = pack_weights(weights, kernels, threads);
+    return weights;
+  }
   /// Computes the slices that pass the checks; the others get their error.
   void run(const StepBatch& batch, StepResult& result);
   /// Draws the tokens of one round: at most decoder.max_logits_rows().
@@ -116,6 +124,7 @@ struct CpuBackend::Impl {
   CpuBackendOptions options;
   const kernels::KernelTable& kernels;
   kernels::ThreadPool threads;
+  MappedMemory packed;  ///< weights in the kernels' layout
   CpuDecoder decoder;
   std::vector<Sampler> samplers;  ///< one a thread
   CpuKvPool pool;
@@ -229,8 +238,8 @@ BackendMemory CpuBackend::memory() const {
 
 std::string CpuBackend::description() const {
   const int count = impl_->threads.threads();
-  return fmt::format("CPU, {}, {} thread{}", kernels::isa_name(impl_->kernels.isa), count,
-                     count == 1 ? "" : "s");
+  return fmt::format("CPU, {}, {} thread{}{}", kernels::isa_name(impl_->kernels.isa), count,
+                     count == 1 ? "" : "s", impl_->options.precise ? ", exact activations" : "");
 }
 
 std::unique_ptr<Backend> make_cpu_backend(std::shared_ptr<const ModelSource> source,

@@ -28,7 +28,11 @@ struct CpuBackendOptions {
   Position max_batch_tokens = 512;              ///< largest step; scratch is sized for it
   /// Rows whose logits are computed at a time; a step that samples more takes several rounds.
   std::int32_t max_sampled_rows = 64;
-  /// Instruction set of the kernels: "scalar", "avx2", "avx512"; empty: the best there is.
+  /// Keep activations in f32 and weights as they are in the file: slower, and as exact as the
+  /// weights allow. Otherwise inputs of quantised matrices are rounded to 8 bits.
+  bool precise = false;
+  /// Instruction set of the kernels: "scalar", "avx2", "avx512", "avx512vnni"; empty: the best
+  /// there is.
   std::string kernels;
 };
 

@@ -60,7 +60,8 @@ CpuDecoder::CpuDecoder(const ModelConfig& config, DecoderWeights weights,
   cosines_ = take(sizes.cosines);
   sines_ = take(sizes.sines);
   logits_ = take(sizes.logits);
-  products_.emplace(kernels, threads, next, sizes.per_thread);
+  float* rounded = take(sizes.rounded);
+  products_.emplace(kernels, threads, next, sizes.per_thread, rounded);
   feed_forward_.emplace(config_, *products_, buffers, max_rows_);
   row_slices_.reserve(max_rows_);
 }

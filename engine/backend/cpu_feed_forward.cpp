@@ -4,7 +4,7 @@
 
 namespace sluice {
 
-CpuFeedForward::CpuFeedForward(const ModelConfig& config, const CpuProducts& products,
+CpuFeedForward::CpuFeedForward(const ModelConfig& config, CpuProducts& products,
                                const FeedForwardBuffers& buffers, std::size_t max_rows)
     : products_(products),
       buffers_(buffers),
@@ -32,18 +32,18 @@ void CpuFeedForward::run(const LayerWeights& layer, const float* x, std::size_t 
 void CpuFeedForward::run_dense(const FeedForward& block, const float* x, std::size_t rows,
                                float* out) {
   const std::size_t ffn = block.up.weight.rows;
-  const Product gate{&block.gate, x, buffers_.gate, rows};
   const Product up{&block.up, x, buffers_.up, rows};
+  const Product gate = gated_ ? Product{&block.gate, x, buffers_.gate, rows} : up;
+  const std::span<const std::byte* const> rounded = products_.prepare(std::array{up, gate});
   const std::size_t work = rows * ffn * block.up.weight.cols;
-  products_.threads().for_each_chunk(ffn, products_.output_grain(ffn, work, up),
-                                     [&](std::size_t begin, std::size_t end, std::size_t thread) {
-                                       if (gated_)
-                                         products_.multiply_columns(gate, begin, end, thread);
-                                       products_.multiply_columns(up, begin, end, thread);
-                                       for (std::size_t row = 0; row < rows; ++row)
-                                         activate(buffers_.gate + row * ffn + begin,
-                                                  buffers_.up + row * ffn + begin, end - begin);
-                                     });
+  products_.threads().for_each_chunk(
+      ffn, products_.output_grain(ffn, work, up),
+      [&](std::size_t begin, std::size_t end, std::size_t thread) {
+        if (gated_) products_.multiply_columns(gate, rounded[1], begin, end, thread);
+        products_.multiply_columns(up, rounded[0], begin, end, thread);
+        for (std::size_t row = 0; row < rows; ++row)
+          activate(buffers_.gate + row * ffn + begin, buffers_.up + row * ffn + begin, end - begin);
+      });
   const float* activated = gated_ ? buffers_.gate : buffers_.up;
   products_.multiply(std::array{Product{&block.down, activated, out, rows}});
 }

@@ -34,7 +34,7 @@ struct Routing {
 
 class CpuFeedForward {
  public:
-  CpuFeedForward(const ModelConfig& config, const CpuProducts& products,
+  CpuFeedForward(const ModelConfig& config, CpuProducts& products,
                  const FeedForwardBuffers& buffers, std::size_t max_rows);
 
   /// out = block(x), both [rows x hidden].
@@ -53,7 +53,7 @@ class CpuFeedForward {
   /// Turns n elements of gate and up into the input of `down`, in gate, or in up without gates.
   void activate(float* gate, float* up, std::size_t n) const;
 
-  const CpuProducts& products_;
+  CpuProducts& products_;
   FeedForwardBuffers buffers_;
   Activation activation_;
   bool gated_;

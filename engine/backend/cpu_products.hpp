@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <span>
+#include <vector>
 
 #include "engine/model/decoder_weights.hpp"
 #include "kernels/cpu/kernels.hpp"
@@ -24,23 +25,31 @@ struct Product {
 class CpuProducts {
  public:
   /// `per_thread`: `thread_floats` floats of work space for each thread of the pool.
+  /// `rounded`: room for the inputs of one multiply() after quantize_row, 64-byte aligned.
   CpuProducts(const kernels::KernelTable& kernels, kernels::ThreadPool& threads, float* per_thread,
-              std::size_t thread_floats)
+              std::size_t thread_floats, float* rounded)
       : kernels_(kernels),
         threads_(threads),
         per_thread_(per_thread),
-        thread_floats_(thread_floats) {}
+        thread_floats_(thread_floats),
+        rounded_(reinterpret_cast<std::byte*>(rounded)) {}
 
   const kernels::KernelTable& kernels() const { return kernels_; }
   kernels::ThreadPool& threads() const { return threads_; }
   float* thread_space(std::size_t thread) const { return per_thread_ + thread * thread_floats_; }
 
   /// Runs several products as one parallel loop over all their outputs.
-  void multiply(std::span<const Product> products) const;
+  void multiply(std::span<const Product> products);
 
-  /// Outputs [begin, end) of one product, bias included, by one thread.
-  void multiply_columns(const Product& product, std::size_t begin, std::size_t end,
-                        std::size_t thread) const;
+  /// Rounds the inputs of those products that have packed weights. Neighbours with the same input
+  /// share it. Gives the rounded rows of each product, null where it needs none; valid until the
+  /// next call.
+  std::span<const std::byte* const> prepare(std::span<const Product> products);
+
+  /// Outputs [begin, end) of one product, bias included, by one thread. `rounded`: what prepare()
+  /// gave for it.
+  void multiply_columns(const Product& product, const std::byte* rounded, std::size_t begin,
+                        std::size_t end, std::size_t thread) const;
 
   /// Outputs handed to a thread at a time, of `outputs` that take `work` multiplications.
   std::size_t output_grain(std::size_t outputs, std::size_t work, const Product& example) const;
@@ -63,6 +72,8 @@ class CpuProducts {
   kernels::ThreadPool& threads_;
   float* per_thread_;
   std::size_t thread_floats_;
+  std::byte* rounded_;
+  std::vector<const std::byte*> prepared_;  ///< for each product of the current call
 };
 
 }  // namespace sluice

@@ -24,6 +24,12 @@ MappedMemory::MappedMemory(std::size_t bytes, std::string_view purpose) {
   bytes_ = bytes;
 }
 
+void MappedMemory::use_large_pages() const {
+#ifdef MADV_HUGEPAGE
+  if (data_ != nullptr) ::madvise(data_, bytes_, MADV_HUGEPAGE);
+#endif
+}
+
 MappedMemory::~MappedMemory() {
   if (data_ != nullptr) ::munmap(data_, bytes_);
 }

@@ -21,6 +21,9 @@ class MappedMemory {
     return *this;
   }
 
+  /// Asks for large pages, for memory that is read over and over from end to end.
+  void use_large_pages() const;
+
   std::byte* data() const { return data_; }
   std::size_t bytes() const { return bytes_; }
 

@@ -32,6 +32,7 @@ class GgufSource final : public ModelSource {
   }
   const MetadataMap& metadata() const override { return metadata_; }
   const std::vector<TensorView>& tensors() const override { return tensors_; }
+  void release(std::span<const std::byte> part) const noexcept override { release_pages(part); }
   const TensorView* find_tensor(std::string_view name) const override {
     const auto found = by_name_.find(name);
     return found == by_name_.end() ? nullptr : found->second;

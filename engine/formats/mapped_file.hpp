@@ -28,4 +28,8 @@ class MappedFile {
   std::span<const std::byte> bytes_;
 };
 
+/// Lets the system take back the memory of whole pages inside `part`, which must belong to a
+/// MappedFile; they are read again when they are touched.
+void release_pages(std::span<const std::byte> part) noexcept;
+
 }  // namespace sluice

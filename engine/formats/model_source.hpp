@@ -48,6 +48,9 @@ class ModelSource {
   virtual const std::vector<TensorView>& tensors() const = 0;
   /// Null when there is no such tensor.
   virtual const TensorView* find_tensor(std::string_view name) const = 0;
+  /// Says that these bytes of a tensor will hardly be used again, so that their memory can be
+  /// taken back. They stay readable.
+  virtual void release(std::span<const std::byte>) const noexcept {}
 
   // Typed access to metadata. get_* return nothing when the key is absent and throw
   // Error(kCorrupt), naming key and file, when it has another type or does not fit.

@@ -16,7 +16,7 @@ std::size_t whole_lines(std::size_t floats) {
 
 std::size_t DecoderScratch::floats(std::int32_t threads) const {
   return hidden + normed + ffn_normed + block + q + k + v + attended + gate + up + routed + scores +
-         cosines + sines + logits + per_thread * static_cast<std::size_t>(threads);
+         cosines + sines + logits + rounded + per_thread * static_cast<std::size_t>(threads);
 }
 
 DecoderScratch decoder_scratch(const ModelConfig& config, Position max_batch_tokens,
@@ -41,8 +41,18 @@ DecoderScratch decoder_scratch(const ModelConfig& config, Position max_batch_tok
   s.scores = whole_lines(rows * size(experts.count));
   s.cosines = s.sines = whole_lines(rows * size(config.rope_dims) / 2 * config.ropes.size());
   s.logits = whole_lines(std::min(rows, size(max_sampled_rows)) * size(config.vocab_size));
+  const auto rounded = [](std::size_t count, std::size_t cols) {
+    return whole_lines(count * kernels::quantized_row_bytes(cols) / sizeof(float));
+  };
+  s.rounded =
+      std::max({rounded(rows, hidden), rounded(rows, q_dim),
+                rounded(rows, size(std::max(config.ffn_size, experts.shared_ffn_size))),
+                rounded(routed_rows, hidden), rounded(routed_rows, size(experts.ffn_size))});
+  const std::size_t longest = std::max({hidden, q_dim, size(config.ffn_size),
+                                        size(experts.ffn_size), size(experts.shared_ffn_size)});
   s.per_thread = whole_lines(
-      std::max({kernels::matmul_workspace_floats(hidden), kernels::matmul_workspace_floats(q_dim),
+      std::max({kernels::packed_workspace_bytes(longest) / sizeof(float),
+                kernels::matmul_workspace_floats(hidden), kernels::matmul_workspace_floats(q_dim),
                 kernels::matmul_workspace_floats(size(config.ffn_size)),
                 kernels::matmul_workspace_floats(size(experts.ffn_size)),
                 kernels::matmul_workspace_floats(size(experts.shared_ffn_size)),

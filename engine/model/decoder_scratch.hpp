@@ -26,6 +26,7 @@ struct DecoderScratch {
   std::size_t cosines = 0;     ///< [ropes x rows x rope_dims / 2]
   std::size_t sines = 0;       ///< likewise
   std::size_t logits = 0;      ///< [sampled rows x vocab]
+  std::size_t rounded = 0;     ///< the inputs of a product after rounding to 8 bits
   std::size_t per_thread = 0;  ///< decoded weights or an attention tile, one for each thread
 
   std::size_t floats(std::int32_t threads) const;

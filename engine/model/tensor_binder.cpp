@@ -31,6 +31,7 @@ kernels::WeightMatrix matrix_of(const TensorView& tensor, std::int64_t in, std::
   matrix.row_bytes = bytes_for(tensor.type, matrix.cols);
   matrix.encoding = encoding_of(tensor.type);
   matrix.dequantize = traits(tensor.type).dequantize;
+  matrix.packable = packed_format_of(tensor.type);
   return matrix;
 }
 
@@ -41,6 +42,32 @@ std::vector<float> decoded(const TensorView& tensor) {
 }
 
 }  // namespace
+
+kernels::PackedFormat packed_format_of(DType type) {
+  using kernels::PackedFormat;
+  switch (type) {
+    case DType::kQ8_0:
+      return PackedFormat::kQ8_0;
+    case DType::kQ4_0:
+      return PackedFormat::kQ4_0;
+    case DType::kQ4_1:
+      return PackedFormat::kQ4_1;
+    case DType::kQ5_0:
+      return PackedFormat::kQ5_0;
+    case DType::kQ5_1:
+      return PackedFormat::kQ5_1;
+    case DType::kQ4_K:
+      return PackedFormat::kQ4_K;
+    case DType::kQ5_K:
+      return PackedFormat::kQ5_K;
+    case DType::kQ6_K:
+      return PackedFormat::kQ6_K;
+    case DType::kBF16:
+      return PackedFormat::kBF16;
+    default:
+      return PackedFormat::kNone;
+  }
+}
 
 const TensorView& TensorBinder::take(const std::string& name,
                                      const std::vector<std::int64_t>& shape) {

@@ -11,6 +11,9 @@
 
 namespace sluice {
 
+/// How matrices of this type can be packed; kNone: not at all.
+kernels::PackedFormat packed_format_of(DType type);
+
 class TensorBinder {
  public:
   explicit TensorBinder(const ModelSource& source) : source_(source) {}

@@ -14,10 +14,11 @@
 
 namespace sluice::test {
 
-/// Options with the KV cache in F32, for comparisons to the last digits.
+/// Options with activations and the KV cache in F32, for comparisons to the last digits.
 inline CpuBackendOptions f32_kv(std::int32_t threads = 2, std::string kernels = "") {
   CpuBackendOptions options;
   options.threads = threads;
+  options.precise = true;
   options.kv_type_k = options.kv_type_v = DType::kF32;
   options.kernels = std::move(kernels);
   return options;

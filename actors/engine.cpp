@@ -12,6 +12,7 @@
 
 #include "actors/actor_base.hpp"
 #include "actors/answer_lengths.hpp"
+#include "actors/inspector.hpp"
 #include "actors/service_info.hpp"
 #include "actors/session_actor.hpp"
 #include "actors/supervisor.hpp"
@@ -93,6 +94,7 @@ struct Engine::Impl {
   std::unique_ptr<caf::actor_system_config> actor_config;
   std::unique_ptr<caf::actor_system> system;
   SupervisorRef supervisor;
+  InspectorRef inspector;
 
   explicit Impl(PreparedEngine what);
   void take_down(std::chrono::milliseconds grace);
@@ -103,6 +105,8 @@ Engine::Impl::Impl(PreparedEngine what)
   actor_config = make_actor_config(prepared.config);
   system = std::make_unique<caf::actor_system>(*actor_config);
   supervisor = system->spawn<SupervisorActor>(make_supervisor_parts(prepared, *context, board));
+
+  inspector = system->spawn<InspectorActor>(supervisor);
 
   BackendReport report;
   caf::scoped_actor self(*system);
@@ -122,6 +126,7 @@ void Engine::Impl::take_down(std::chrono::milliseconds grace) {
   caf::scoped_actor self(*system);
   self->request(supervisor, caf::infinite, stop_atom::value, grace)
       .receive([](stop_atom) {}, [](caf::error&) {});
+  caf::anon_send_exit(inspector, caf::exit_reason::user_shutdown);
 }
 
 Engine::Engine(PreparedEngine prepared) : impl_(std::make_unique<Impl>(std::move(prepared))) {}
@@ -176,6 +181,15 @@ EngineStats Engine::stats() const {
   EngineStats stats = impl_->board->read();
   stats.default_maximum = impl_->context->lengths->in_force();
   return stats;
+}
+
+void Engine::inspect(std::function<void(EngineView)> done) {
+  caf::anon_send(impl_->inspector, inspect_atom::value,
+                 Inspection{std::make_shared<Gathering>(std::move(done))});
+}
+
+std::string Engine::token_text(TokenId token) const {
+  return std::string(impl_->context->tokenizer->token_bytes(token));
 }
 
 void Engine::shutdown(std::chrono::milliseconds grace) {

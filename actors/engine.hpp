@@ -79,6 +79,8 @@ class Engine final : public StreamService {
   std::shared_ptr<const Tokenizer> tokenizer() const override;
   std::vector<TokenId> prompt_tokens(const GenerateRequest& request) const override;
   EngineStats stats() const override;
+  void inspect(std::function<void(EngineView)> done) override;
+  std::string token_text(TokenId token) const override;
 
   /// Takes no more streams, lets running ones finish for `grace`, then cancels the rest. Returns
   /// when all have closed, at most about a second after the grace time. May be called again and

@@ -16,6 +16,7 @@ ExecutorActor::behavior_type ExecutorActor::make_behavior() {
   return {
       [this](prepare_atom) { return prepare(); },
       [this](step_atom, const StepBatch& batch) { return step(batch); },
+      [this](inspect_atom) { return ExecutorView{mailbox().size()}; },
   };
 }
 

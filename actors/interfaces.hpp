@@ -17,6 +17,7 @@
 //   session    -> scheduler   steer                         another maximum, another temperature
 //   session    -> scheduler   remove                        over
 //   scheduler  -> kv_manager  release                       its blocks are free
+//   inspector  -> everybody   inspect                       somebody looks: what are you doing?
 //
 // Ordering that the code relies on: messages of one priority from one actor to another arrive in
 // the order they were sent. So a sequence's release follows its admission, a removal follows its
@@ -35,11 +36,14 @@
 #include <caf/typed_event_based_actor.hpp>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "actors/engine_view.hpp"
 #include "engine/backend/backend.hpp"
 #include "engine/base/error.hpp"
 #include "engine/base/types.hpp"
@@ -77,6 +81,7 @@ CAF_ADD_ATOM(sluice_actors, sluice, remove_atom, "remove")
 CAF_ADD_ATOM(sluice_actors, sluice, release_atom, "release")
 CAF_ADD_ATOM(sluice_actors, sluice, reset_atom, "reset")
 CAF_ADD_ATOM(sluice_actors, sluice, stop_atom, "stop")
+CAF_ADD_ATOM(sluice_actors, sluice, inspect_atom, "inspect")
 CAF_END_TYPE_ID_BLOCK(sluice_actors)
 
 namespace sluice {
@@ -103,6 +108,12 @@ struct ReserveRequest;  // positions that the next step needs
 struct ReserveAnswer;   // blocks for them
 struct CommitNotice;    // what a step computed
 struct BackendReport;   // how making the backend went
+struct Inspection;      // who wants to see what everybody is doing
+struct Crew;            // everybody, as the supervisor knows them
+struct SessionView;     // what each of them is doing
+struct SchedulerView;
+struct KvView;
+struct ExecutorView;
 
 // clang-format off
 
@@ -120,14 +131,16 @@ using SessionRef = caf::typed_actor<
     caf::reacts_to<change_atom, StreamChanges>,          // other limits and stops from now on
     caf::reacts_to<cancel_atom, std::string>,            // end, and say who asked (high priority)
     caf::reacts_to<gone_atom>,                           // the listener is gone (high priority)
-    caf::reacts_to<tick_atom>>;                          // to itself: time limit, heartbeat
+    caf::reacts_to<tick_atom>,                           // to itself: time limit, heartbeat
+    caf::replies_to<inspect_atom>::with<SessionView>>;
 
 /// Starts the machine, watches it, starts it again, stops it.
 using SupervisorRef = caf::typed_actor<
     caf::replies_to<start_atom>::with<BackendReport>,           // once; the engine waits
     caf::replies_to<join_atom, SequenceId, SessionRef>::with<join_atom>,  // a new session
     caf::reacts_to<tick_atom, std::uint64_t>,                   // to itself: a timer, by number
-    caf::replies_to<stop_atom, std::chrono::milliseconds>::with<stop_atom>>;  // after all is down
+    caf::replies_to<stop_atom, std::chrono::milliseconds>::with<stop_atom>,  // after all is down
+    caf::replies_to<inspect_atom>::with<Crew>>;
 
 /// Decides which sequences take part in the next step.
 using SchedulerRef = caf::typed_actor<
@@ -137,7 +150,8 @@ using SchedulerRef = caf::typed_actor<
     caf::reacts_to<steer_atom, SequenceId, Steering>,           // from the next token on
     caf::reacts_to<remove_atom, SequenceId>,                    // over
     caf::replies_to<status_atom, SequenceId>::with<SequenceStatus>,
-    caf::reacts_to<tick_atom>>;                                 // to itself: queue deadline
+    caf::reacts_to<tick_atom>,                                  // to itself: queue deadline
+    caf::replies_to<inspect_atom>::with<SchedulerView>>;
 
 /// Knows who owns which block; frees the blocks of every session that dies.
 using KvManagerRef = caf::typed_actor<
@@ -145,12 +159,17 @@ using KvManagerRef = caf::typed_actor<
     caf::replies_to<reserve_atom, ReserveRequest>::with<ReserveAnswer>,
     caf::reacts_to<commit_atom, CommitNotice>,
     caf::reacts_to<release_atom, SequenceId>,
-    caf::replies_to<reset_atom>::with<reset_atom>>;             // the backend lost its pool
+    caf::replies_to<reset_atom>::with<reset_atom>,              // the backend lost its pool
+    caf::replies_to<inspect_atom>::with<KvView>>;
 
 /// Owns the backend; a thread of its own.
 using ExecutorRef = caf::typed_actor<
     caf::replies_to<prepare_atom>::with<BackendReport>,         // make the backend and its pool
-    caf::replies_to<step_atom, StepBatch>::with<StepResult>>;   // one at a time
+    caf::replies_to<step_atom, StepBatch>::with<StepResult>,    // one at a time
+    caf::replies_to<inspect_atom>::with<ExecutorView>>;         // after the step
+
+/// Asks all of them when somebody looks.
+using InspectorRef = caf::typed_actor<caf::reacts_to<inspect_atom, Inspection>>;
 
 // clang-format on
 
@@ -225,6 +244,50 @@ struct BackendReport {
   BackendMemory memory;
 };
 
+/// Answers as they come in; the last one to let go of it hands the view over, whoever died.
+struct Gathering {
+  explicit Gathering(std::function<void(EngineView)> on_done) : done(std::move(on_done)) {}
+  Gathering(const Gathering&) = delete;
+  Gathering& operator=(const Gathering&) = delete;
+  ~Gathering() { done(std::move(view)); }
+
+  EngineView view;
+  std::function<void(EngineView)> done;  ///< not empty
+};
+
+struct Inspection {
+  std::shared_ptr<Gathering> gathering;
+};
+
+struct Crew {
+  SchedulerRef scheduler;  ///< each may be missing, during a restart
+  KvManagerRef kv;
+  ExecutorRef executor;
+  std::vector<std::pair<SequenceId, SessionRef>> sessions;
+  std::size_t mailbox = 0;  ///< the supervisor's own
+};
+
+struct SessionView {
+  std::string held;  ///< see StreamView
+  std::size_t mailbox = 0;
+};
+
+struct SchedulerView {
+  std::vector<SequenceStatus> sequences;
+  std::vector<StepView> steps;
+  std::size_t mailbox = 0;
+};
+
+struct KvView {
+  std::int32_t block_size = 0;
+  std::vector<KvManager::BlockState> blocks;
+  std::size_t mailbox = 0;
+};
+
+struct ExecutorView {
+  std::size_t mailbox = 0;
+};
+
 }  // namespace sluice
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::Service)
@@ -240,6 +303,12 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::ReserveRequest)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::ReserveAnswer)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::CommitNotice)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::BackendReport)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::Inspection)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::Crew)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::SessionView)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::SchedulerView)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::KvView)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::ExecutorView)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::RejectReason)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::SequenceStatus)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::StepBatch)

@@ -28,7 +28,17 @@ KvManagerActor::behavior_type KvManagerActor::make_behavior() {
         reset();
         return reset_atom::value;
       },
+      [this](inspect_atom) { return view(); },
   };
+}
+
+KvView KvManagerActor::view() {
+  KvView view{state.kv->block_size(), {}, mailbox().size()};
+  for (std::size_t group = 0; group < state.kv->num_groups(); ++group) {
+    const auto blocks = state.kv->block_map(group);
+    view.blocks.insert(view.blocks.end(), blocks.begin(), blocks.end());
+  }
+  return view;
 }
 
 AdmitAnswer KvManagerActor::admit(const AdmitRequest& request) {

@@ -36,6 +36,7 @@ class KvManagerActor final : public KvManagerRef::stateful_base<KvManagerState> 
   behavior_type make_behavior() override;
 
  private:
+  KvView view();
   AdmitAnswer admit(const AdmitRequest& request);
   ReserveAnswer reserve(const ReserveRequest& request);
   void commit(const CommitNotice& notice);

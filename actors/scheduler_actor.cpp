@@ -59,6 +59,10 @@ SchedulerActor::behavior_type SchedulerActor::make_behavior() {
         state.timer_pending = false;
         advance();
       },
+      [this](inspect_atom) {
+        state.recorder.arm();
+        return SchedulerView{state.scheduler->all(), state.recorder.steps(), mailbox().size()};
+      },
   };
 }
 
@@ -220,6 +224,7 @@ void SchedulerActor::run() {
   batch.moves = std::exchange(state.moves, {});
   state.made_room = false;
   state.stage = SchedulerStage::kRunning;
+  state.recorder.begin(batch);
   this->request(state.parts.executor, caf::infinite, step_atom::value, std::move(batch))
       .then([this](const StepResult& result) { on_result(result); },
             [this](const caf::error& reason) { broken(reason); });
@@ -229,6 +234,7 @@ void SchedulerActor::on_result(const StepResult& result) {
   if (!result.fatal.empty()) {
     return broken(caf::make_error(ActorError::kBackendFailed, result.fatal));
   }
+  state.recorder.end(result);
   Scheduler::Outcome outcome = state.scheduler->complete(result);
   state.parts.board->step(result.duration);
   collect(std::move(outcome));

@@ -18,6 +18,7 @@
 
 #include "actors/interfaces.hpp"
 #include "actors/stats_board.hpp"
+#include "actors/step_recorder.hpp"
 
 namespace sluice {
 
@@ -46,6 +47,7 @@ struct SchedulerState {
   bool released_since = false;            ///< ... and whether blocks came back since
   bool made_room = false;                 ///< something was preempted for the step being prepared
   bool timer_pending = false;
+  StepRecorder recorder;  ///< idle unless somebody looks
 };
 
 class SchedulerActor final : public SchedulerRef::stateful_base<SchedulerState> {

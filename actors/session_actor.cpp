@@ -73,6 +73,10 @@ SessionActor::behavior_type SessionActor::make_behavior() {
       [this](cancel_atom, std::string& detail) { on_cancel(std::move(detail)); },
       [this](gone_atom) { on_gone(); },
       [this](tick_atom) { on_tick(); },
+      [this](inspect_atom) {
+        return SessionView{state.machine ? std::string(state.machine->held_text()) : "",
+                           mailbox().size()};
+      },
   };
 }
 

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/engine_view.hpp"
 #include "engine/kv/kv_manager.hpp"
 #include "engine/kv/memory_plan.hpp"
 #include "engine/schedule/scheduler.hpp"
@@ -147,6 +148,12 @@ class StreamService {
     return {};
   }
   virtual EngineStats stats() const = 0;
+
+  /// Asks every actor what it is doing and calls `done` once, on any thread, possibly before
+  /// this returns. Costs a message to each of them: for views that somebody looks at.
+  virtual void inspect(std::function<void(EngineView)> done) { done({}); }
+  /// The bytes that a token stands for; not always whole code points.
+  virtual std::string token_text(TokenId /*token*/) const { return {}; }
 };
 
 }  // namespace sluice

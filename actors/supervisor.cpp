@@ -64,6 +64,13 @@ SupervisorActor::behavior_type SupervisorActor::make_behavior() {
       },
       [this](tick_atom, std::uint64_t number) { on_timer(number); },
       [this](stop_atom, std::chrono::milliseconds grace) { return begin_stop(grace); },
+      [this](inspect_atom) {
+        return Crew{state.scheduler,
+                    state.kv,
+                    state.executor,
+                    {state.sessions.begin(), state.sessions.end()},
+                    mailbox().size()};
+      },
   };
 }
 

@@ -1,14 +1,15 @@
 # Compiles a folder of files into a library.
 #
-#   sluice_embed_files(TARGET DIR folder)
+#   sluice_embed_files(TARGET DIR folder VENDOR folder VENDOR_STAMP file)
 #
-# adds to TARGET a generated source that defines
+# adds to TARGET a generated source with the files of the first folder, and those of the second
+# below "vendor/" as they are when the stamp has been made. It defines
 #   std::span<const sluice::web::EmbeddedFile> sluice::web::embedded_files();
 # (declared in web/embedded_files.hpp), sorted by path. Also run as a script at build time, so
-# that the bytes follow the files: cmake -DSOURCE_DIR=... -DOUTPUT=... -P EmbedStatic.cmake
+# that the bytes follow the files: cmake -DSOURCE_DIR=... -DVENDOR=... -DOUTPUT=... -P ...
 
 function(sluice_embed_files target)
-  cmake_parse_arguments(ARG "" "DIR" "" ${ARGN})
+  cmake_parse_arguments(ARG "" "DIR;VENDOR;VENDOR_STAMP" "" ${ARGN})
   file(GLOB_RECURSE files CONFIGURE_DEPENDS ${ARG_DIR}/*)
   set(output ${CMAKE_CURRENT_BINARY_DIR}/${target}_embedded.cpp)
   set(script ${CMAKE_CURRENT_FUNCTION_LIST_FILE})
@@ -16,8 +17,8 @@ function(sluice_embed_files target)
   file(CONFIGURE OUTPUT ${output}.list CONTENT "${files}")
   add_custom_command(
     OUTPUT ${output}
-    COMMAND ${CMAKE_COMMAND} -DSOURCE_DIR=${ARG_DIR} -DOUTPUT=${output} -P ${script}
-    DEPENDS ${files} ${output}.list ${script}
+    COMMAND ${CMAKE_COMMAND} -DSOURCE_DIR=${ARG_DIR} -DVENDOR=${ARG_VENDOR} -DOUTPUT=${output} -P ${script}
+    DEPENDS ${files} ${output}.list ${script} ${ARG_VENDOR_STAMP}
     COMMENT "Embedding the files of ${ARG_DIR}"
     VERBATIM)
   target_sources(${target} PRIVATE ${output})
@@ -27,7 +28,11 @@ if(NOT CMAKE_SCRIPT_MODE_FILE STREQUAL CMAKE_CURRENT_LIST_FILE)
   return()
 endif()
 
+cmake_policy(VERSION 3.25)
 file(GLOB_RECURSE names RELATIVE ${SOURCE_DIR} ${SOURCE_DIR}/*)
+file(GLOB libraries RELATIVE ${VENDOR} ${VENDOR}/*)
+list(TRANSFORM libraries PREPEND "vendor/")
+list(APPEND names ${libraries})
 list(SORT names)
 set(arrays "")
 set(entries "")
@@ -36,11 +41,27 @@ foreach(name IN LISTS names)
   if(name MATCHES "(^|/)\\." OR name MATCHES "[\"\\\\]")
     continue()  # hidden files, and names that would break the generated source
   endif()
-  file(READ "${SOURCE_DIR}/${name}" hex HEX)
+  set(path "${SOURCE_DIR}/${name}")
+  if(name MATCHES "^vendor/(.*)$")
+    set(path "${VENDOR}/${CMAKE_MATCH_1}")
+  endif()
+  if(name MATCHES "^vendor/" OR NOT name MATCHES "[.](js|css|html)$")
+    file(READ "${path}" hex HEX)
+  else()
+    # Comments and indentation are for who reads the sources.
+    file(READ "${path}" text)
+    string(REGEX REPLACE "\n[\t ]+" "\n" text "\n${text}")
+    string(REGEX REPLACE "(\n|  +)//[^\n]*" "" text "${text}")
+    string(REGEX REPLACE "\n/[*][^\n]*[*]/" "" text "${text}")
+    string(REGEX REPLACE "\n\n+" "\n" text "${text}")
+    string(SUBSTRING "${text}" 1 -1 text)
+    string(HEX "${text}" hex)
+  endif()
+  string(LENGTH "${hex}" size)
+  math(EXPR size "${size} / 2")
   # A terminating zero keeps the array non-empty for an empty file; it is not counted.
   string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${hex}")
   string(REGEX REPLACE "((0x..,){32})" "\\1\n" bytes "${bytes}")
-  file(SIZE "${SOURCE_DIR}/${name}" size)
   string(APPEND arrays "const unsigned char kFile${count}[] = {\n${bytes}0x00};\n")
   string(APPEND entries "    {\"${name}\", as_text(kFile${count}, ${size})},\n")
   math(EXPR count "${count} + 1")

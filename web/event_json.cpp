@@ -15,6 +15,7 @@ double milliseconds(std::chrono::microseconds time) {
 struct Names {
   std::string_view id;
   std::string_view stream_key;
+  const TokenText& token_text;
 };
 
 JsonWriter& begin(JsonWriter& json, std::string_view type, std::string_view id,
@@ -34,7 +35,7 @@ void write(JsonWriter& json, const Names& names, const AcceptedEvent& event) {
   json.end_object();
 }
 
-void write_piece(JsonWriter& json, const TokenPiece& piece) {
+void write_piece(JsonWriter& json, const TokenPiece& piece, const TokenText& token_text) {
   json.begin_object()
       .field("id", piece.id)
       .field("text", piece.text)
@@ -42,10 +43,9 @@ void write_piece(JsonWriter& json, const TokenPiece& piece) {
   if (!piece.top.empty()) {
     json.key("top").begin_array();
     for (const TokenLogprob& alternative : piece.top) {
-      json.begin_object()
-          .field("id", alternative.id)
-          .field("logprob", alternative.logprob)
-          .end_object();
+      json.begin_object().field("id", alternative.id).field("logprob", alternative.logprob);
+      if (token_text) json.field("text", token_text(alternative.id));
+      json.end_object();
     }
     json.end_array();
   }
@@ -57,7 +57,7 @@ void write(JsonWriter& json, const Names& names, const TokenEvent& event) {
       .field("text", event.text)
       .key("tokens")
       .begin_array();
-  for (const TokenPiece& piece : event.pieces) write_piece(json, piece);
+  for (const TokenPiece& piece : event.pieces) write_piece(json, piece, names.token_text);
   json.end_array().end_object();
 }
 
@@ -109,14 +109,16 @@ DefaultMaximum default_maximum(const StreamService& service) {
   return maximum;
 }
 
-std::string hello_json(const ServiceInfo& info, const DefaultMaximum& maximum) {
+std::string hello_json(const ServiceInfo& info, const DefaultMaximum& maximum,
+                       std::chrono::milliseconds max_keep) {
   JsonWriter json;
   json.begin_object()
       .field("type", "hello")
       .field("protocol", "sluice.v1")
       .field("model", info.model_name)
       .field("context_length", info.context_length)
-      .field("max_tokens_default", maximum.tokens);
+      .field("max_tokens_default", maximum.tokens)
+      .field("max_keep_ms", static_cast<std::int64_t>(max_keep.count()));
   json.key("sampling")
       .begin_object()
       .field("temperature", info.default_sampling.temperature)
@@ -128,9 +130,10 @@ std::string hello_json(const ServiceInfo& info, const DefaultMaximum& maximum) {
   return json.take();
 }
 
-std::string event_json(std::string_view id, const Event& event, std::string_view stream_key) {
+std::string event_json(std::string_view id, const Event& event, std::string_view stream_key,
+                       const TokenText& token_text) {
   JsonWriter json;
-  std::visit([&](const auto& e) { write(json, {id, stream_key}, e); }, event);
+  std::visit([&](const auto& e) { write(json, {id, stream_key, token_text}, e); }, event);
   return json.take();
 }
 
@@ -147,7 +150,7 @@ std::string error_json(std::string_view code, std::string_view message) {
 std::size_t estimated_json_bytes(const TokenEvent& event) {
   constexpr std::size_t kFrame = 64;        // type, id, n, brackets
   constexpr std::size_t kPiece = 48;        // id, text and logprob with their names
-  constexpr std::size_t kAlternative = 36;  // id and logprob with their names
+  constexpr std::size_t kAlternative = 52;  // id, logprob and text with their names
   std::size_t bytes = kFrame + event.text.size();
   for (const TokenPiece& piece : event.pieces) {
     bytes += kPiece + piece.text.size() + kAlternative * piece.top.size();

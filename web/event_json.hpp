@@ -2,6 +2,8 @@
 // line, whatever bytes the texts hold.
 #pragma once
 
+#include <chrono>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -14,10 +16,16 @@ namespace sluice::web {
 DefaultMaximum default_maximum(const StreamService& service);
 
 /// The first frame of a connection.
-std::string hello_json(const ServiceInfo& info, const DefaultMaximum& maximum);
+std::string hello_json(const ServiceInfo& info, const DefaultMaximum& maximum,
+                       std::chrono::milliseconds max_keep);
+
+/// The bytes of a token, for alternatives that were not drawn.
+using TokenText = std::function<std::string(TokenId)>;
 
 /// An event of the stream that the client calls `id`; `accepted` brings the stream's key, if any.
-std::string event_json(std::string_view id, const Event& event, std::string_view stream_key = {});
+/// Alternatives have their texts where `token_text` is given.
+std::string event_json(std::string_view id, const Event& event, std::string_view stream_key = {},
+                       const TokenText& token_text = {});
 
 /// An error that belongs to no stream: it ends nothing.
 std::string error_json(std::string_view code, std::string_view message);

@@ -34,6 +34,7 @@ struct Limits {
   /// stall_timeout would be no use: a client that does not read can't answer a ping either.
   std::chrono::milliseconds idle_timeout{80'000};
   std::chrono::milliseconds stall_timeout{60'000};  ///< one frame not taken for so long: dropped
+  std::chrono::milliseconds stats_interval{250};    ///< between two `stats` frames
   std::chrono::milliseconds close_timeout{3'000};   ///< closing handshake, unsent frames included
 };
 

@@ -197,10 +197,19 @@ ParsedFrame read_steer(ObjectReader& fields, std::string id, SteerMessage::Actio
   return SteerMessage{action, std::move(id)};
 }
 
-constexpr std::array<std::string_view, 6> kTypes{"generate", "resume",  "cancel",
-                                                 "pause",    "unpause", "change"};
+ParsedFrame read_stats(ObjectReader& fields) {
+  StatsMessage message;
+  fields.boolean("on", message.on);
+  fields.boolean("held", message.held);
+  fields.finish();
+  if (fields.failed()) return invalid(fields.error());
+  return message;
+}
+
+constexpr std::array<std::string_view, 7> kTypes{"generate", "resume", "cancel", "pause",
+                                                 "unpause",  "change", "stats"};
 constexpr std::string_view kTypesInWords =
-    R"("generate", "resume", "cancel", "pause", "unpause" or "change")";
+    R"("generate", "resume", "cancel", "pause", "unpause", "change" or "stats")";
 
 ParsedFrame read_frame(simdjson::dom::object object, const FrameDefaults& defaults) {
   ObjectReader fields(object, "");
@@ -216,6 +225,7 @@ ParsedFrame read_frame(simdjson::dom::object object, const FrameDefaults& defaul
         {}};
   }
 
+  if (type == "stats") return read_stats(fields);
   std::string id;
   fields.text("id", 1, kMaxIdBytes, id);
   if (fields.failed()) return invalid(fields.error());

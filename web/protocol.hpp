@@ -40,14 +40,20 @@ struct ChangeMessage {
   StreamChanges changes;
 };
 
+/// Begin or end to send what the machine is doing.
+struct StatsMessage {
+  bool on = true;
+  bool held = false;  ///< with the text that is held back in this connection's streams
+};
+
 struct ProtocolError {
   std::string code;     ///< "invalid_json", "invalid_request", "unknown_type"
   std::string message;  ///< a sentence for a person
   std::string id;       ///< of the `generate` or `resume` that failed, if it could be read
 };
 
-using ParsedFrame =
-    std::variant<GenerateMessage, ResumeMessage, SteerMessage, ChangeMessage, ProtocolError>;
+using ParsedFrame = std::variant<GenerateMessage, ResumeMessage, SteerMessage, ChangeMessage,
+                                 StatsMessage, ProtocolError>;
 
 /// What the server allows and presumes.
 struct FrameDefaults {

@@ -138,6 +138,7 @@ void Server::Impl::end_connections() {
       context->io.stop();
     }
   }
+  context->stats.stop();
   // After this no event of the engine posts to the io_context.
   context->hub.detach_all();
 }

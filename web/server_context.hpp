@@ -12,6 +12,7 @@
 #include "web/options.hpp"
 #include "web/origin_policy.hpp"
 #include "web/router.hpp"
+#include "web/stats_feed.hpp"
 #include "web/stream_hub.hpp"
 
 namespace sluice::web {
@@ -21,11 +22,13 @@ struct ServerContext {
       : service(stream_service),
         options(std::move(server_options)),
         hub(stream_service,
-            {options.limits.stream_log_bytes, options.limits.max_unwatched_streams}) {}
+            {options.limits.stream_log_bytes, options.limits.max_unwatched_streams}),
+        stats(stream_service, options.limits.stats_interval) {}
 
   StreamService& service;
   const ServerOptions options;
   StreamHub hub;
+  StatsFeed stats;
   Counters counters;
   Router router;
   std::unique_ptr<const OriginPolicy> origins;  ///< set before the first connection

@@ -86,6 +86,8 @@ HttpResponse StaticFiles::from_folder(std::string_view path, std::string_view kn
   // A symbolic link may not lead out of the folder.
   std::error_code error;
   const fs::path target = fs::canonical(folder_ / fs::path(path), error);
+  // The libraries are not among the page's sources.
+  if (error && path.starts_with("vendor/")) return from_binary(path, known_tag);
   if (error || !is_below(target, folder_)) return not_found(fmt::format("/{}", path));
   auto bytes = read_file(target);
   if (!bytes) return not_found(fmt::format("/{}", path));

@@ -12,7 +12,8 @@ namespace sluice::web {
 class StaticFiles {
  public:
   /// Serves the embedded files, or those of `folder` when it is not empty, read anew at each
-  /// request. Throws Error(kNotFound) when the folder is none.
+  /// request (libraries that it has not come from the binary). Throws Error(kNotFound) when the
+  /// folder is none.
   explicit StaticFiles(const std::filesystem::path& folder);
 
   /// Answers GET and HEAD ("/" is index.html). 200 with an ETag, 304 when the client has it, 404.

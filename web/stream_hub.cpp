@@ -246,6 +246,13 @@ std::string StreamHub::stream_key(ViewerId viewer) const {
   return stream ? stream->key : std::string();
 }
 
+SequenceId StreamHub::sequence(ViewerId viewer) const {
+  const StreamPtr stream = find(viewer);
+  if (!stream) return 0;
+  const std::lock_guard lock(stream->mutex);
+  return stream->handle.id();
+}
+
 // -- steering -------------------------------------------------------------------------------------
 
 void StreamHub::cancel(ViewerId viewer, const std::string& detail) {

@@ -79,6 +79,8 @@ class StreamHub {
   void detach(ViewerId viewer);
   /// What attach() knows the viewer's stream by: 128 random bits; empty when it is not kept.
   std::string stream_key(ViewerId viewer) const;
+  /// What the engine calls the viewer's stream; 0 until it has started.
+  SequenceId sequence(ViewerId viewer) const;
 
   void cancel(ViewerId viewer, const std::string& detail);
   void pause(ViewerId viewer);

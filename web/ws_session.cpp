@@ -13,6 +13,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "engine/base/json_writer.hpp"
 #include "web/event_json.hpp"
 #include "web/protocol.hpp"
 
@@ -26,11 +27,12 @@ namespace websocket = beast::websocket;
 using boost::system::error_code;
 using UpgradeRequest = http::request<http::string_body>;
 
-/// Everything runs on the connection's strand but shut_down(), abort() and on_news(),
-/// which only post to it. Each pending operation holds a reference, so that the stream is never
-/// destroyed with a read, write or close in flight.
+/// Everything runs on the connection's strand but shut_down(), abort(), on_news() and
+/// on_stats(), which only post to it. Each pending operation holds a reference, so that the stream
+/// is never destroyed with a read, write or close in flight.
 class WsSession final : public Connection,
                         public EventSink,
+                        public StatsSink,
                         public std::enable_shared_from_this<WsSession> {
  public:
   WsSession(std::shared_ptr<ServerContext> context, beast::tcp_stream stream)
@@ -44,6 +46,7 @@ class WsSession final : public Connection,
 
   ~WsSession() override {
     leave_streams();  // usually done by disconnect()
+    stop_watching();
     --context_->counters.connections;
     --context_->counters.websockets;
     context_->connections.remove(this);
@@ -57,6 +60,13 @@ class WsSession final : public Connection,
   }
   void abort() override {
     post([this] { disconnect(); });
+  }
+  void on_stats(StatsPtr stats) override {
+    post([this, stats = std::move(stats)]() mutable {
+      if (!watching_ || state_ != State::kOpen) return;
+      stats_ = std::move(stats);  // what a slow client has not read yet is skipped
+      do_write();
+    });
   }
   void on_news(ViewerId viewer) override {
     post([this, viewer] {
@@ -84,6 +94,7 @@ class WsSession final : public Connection,
   void handle(const ResumeMessage& message);
   void handle(const SteerMessage& message);
   void handle(ChangeMessage message);
+  void handle(const StatsMessage& message);
   void handle(const ProtocolError& error);
   bool may_begin(const std::string& id);
   void refuse(std::string_view id, const std::string& code, const std::string& message);
@@ -94,6 +105,7 @@ class WsSession final : public Connection,
   std::optional<Frame> next_frame_of(ViewerId viewer);
   void do_write();
   void on_write(error_code error);
+  std::string stats_text(const StatsSnapshot& stats) const;
   void count_queued_bytes();
 
   // -- ending ---------------------------------------------------------------------------------
@@ -102,6 +114,7 @@ class WsSession final : public Connection,
   void drop(const char* why);
   void disconnect();
   void leave_streams();
+  void stop_watching();
   void clear_queue();
 
   template <class Function>
@@ -124,7 +137,9 @@ class WsSession final : public Connection,
   std::size_t text_bytes_ = 0;
   std::deque<ViewerId> ready_;  // viewers with something to take, each once; served in turns
   std::optional<Frame> writing_;
-  std::size_t counted_bytes_ = 0;  // what this session has added to the gauge
+  std::optional<StatsMessage> watching_;  // set while the client follows the machine
+  StatsPtr stats_;                        // to be written
+  std::size_t counted_bytes_ = 0;         // what this session has added to the gauge
   websocket::close_reason close_reason_;
 
   std::unordered_map<std::string, ViewerId> viewers_;  // by the client's id of the stream
@@ -164,8 +179,8 @@ void WsSession::start(const UpgradeRequest& upgrade) {
       return;
     }
     self->accepted_ = true;
-    self->queue_text(
-        hello_json(self->context_->service.info(), default_maximum(self->context_->service)));
+    self->queue_text(hello_json(self->context_->service.info(),
+                                default_maximum(self->context_->service), self->limits().max_keep));
     self->do_read();
     self->do_write();
     if (self->context_->stopping) self->shut_down();
@@ -279,6 +294,22 @@ void WsSession::handle(ChangeMessage message) {
   }
 }
 
+void WsSession::handle(const StatsMessage& message) {
+  if (message.on) {
+    watching_ = message;
+    context_->stats.subscribe(weak_from_this());
+  } else {
+    stop_watching();
+  }
+}
+
+void WsSession::stop_watching() {
+  if (!watching_) return;
+  watching_.reset();
+  stats_.reset();
+  context_->stats.unsubscribe(this);
+}
+
 void WsSession::handle(const ProtocolError& error) {
   refuse(error.id, error.code, error.message);
 }
@@ -315,6 +346,7 @@ std::optional<WsSession::Frame> WsSession::next_frame() {
     text_bytes_ -= frame.text.size();
     return frame;
   }
+  if (stats_) return Frame{stats_text(*std::exchange(stats_, {}))};
   while (!ready_.empty()) {
     const ViewerId viewer = ready_.front();
     ready_.pop_front();
@@ -333,10 +365,26 @@ std::optional<WsSession::Frame> WsSession::next_frame_of(ViewerId viewer) {
   if (!event) return std::nullopt;
   const bool accepted = std::holds_alternative<AcceptedEvent>(*event);
   Frame frame{
-      event_json(id->second, *event, accepted ? context_->hub.stream_key(viewer) : std::string()),
+      event_json(id->second, *event, accepted ? context_->hub.stream_key(viewer) : std::string(),
+                 [this](TokenId token) { return context_->service.token_text(token); }),
       viewer, number_of(*event), is_terminal(*event)};
   if (frame.terminal) viewers_.erase(id->second);  // the id is free again
   return frame;
+}
+
+/// What is common to all who watch, and what concerns this connection's own streams.
+std::string WsSession::stats_text(const StatsSnapshot& stats) const {
+  JsonWriter json;
+  json.begin_object();
+  for (const auto& [id, viewer] : viewers_) {
+    const SequenceId sequence = context_->hub.sequence(viewer);
+    json.key(id).begin_object().field("sequence", sequence);
+    const auto held = stats.held.find(sequence);
+    if (watching_->held && held != stats.held.end()) json.field("held", held->second);
+    json.end_object();
+  }
+  json.end_object();
+  return fmt::format(R"({{"type":"stats",{},"streams":{}}})", stats.fields, json.str());
 }
 
 void WsSession::do_write() {
@@ -411,6 +459,7 @@ void WsSession::drop(const char* why) {
   spdlog::warn("A WebSocket client is dropped: {}.", why);
   ++context_->counters.clients_dropped;
   leave_streams();
+  stop_watching();
   clear_queue();
   begin_close(websocket::close_code::policy_error, why);
 }
@@ -420,6 +469,7 @@ void WsSession::drop(const char* why) {
 void WsSession::disconnect() {
   state_ = State::kClosed;
   leave_streams();
+  stop_watching();
   clear_queue();
   stall_timer_.cancel();
   close_timer_.cancel();

@@ -278,6 +278,10 @@ TokenId SessionMachine::last_judged_token() const {
   return tokens.empty() || !impl_->queue.empty() ? kNoToken : tokens.back();
 }
 
+std::string_view SessionMachine::held_text() const {
+  return impl_->pipeline.held_text();
+}
+
 std::size_t SessionMachine::held_back_bytes() const {
   return impl_->pipeline.held_back_bytes();
 }

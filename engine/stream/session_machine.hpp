@@ -117,6 +117,8 @@ class SessionMachine {
   TokenId last_judged_token() const;
   /// Bytes held back at present (may become a stop, or an incomplete code point).
   std::size_t held_back_bytes() const;
+  /// The whole code points among them.
+  std::string_view held_text() const;
 
  private:
   struct Impl;

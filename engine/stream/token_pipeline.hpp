@@ -84,6 +84,8 @@ class TokenPipeline {
   Position max_new_tokens() const { return policy_.max_new_tokens(); }
   /// Bytes of text shown so far.
   std::uint64_t text_bytes() const { return shown_; }
+  /// Text that waits because it may become a stop: whole code points.
+  std::string_view held_text() const { return held_; }
   /// Bytes of whole code points that wait because they may become a stop.
   std::size_t held_text_bytes() const { return held_.size(); }
   /// The same and the bytes of an incomplete code point.

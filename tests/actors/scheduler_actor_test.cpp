@@ -58,6 +58,7 @@ class HeldExecutor final : public ExecutorRef::base {
           promise_ = make_response_promise<StepResult>();
           return promise_;
         },
+        [](inspect_atom) { return ExecutorView{}; },
     };
   }
 
@@ -96,6 +97,7 @@ class SilentSession final : public SessionRef::base {
         [](cancel_atom, const std::string&) {},
         [](gone_atom) {},
         [](tick_atom) {},
+        [](inspect_atom) { return SessionView{}; },
     };
   }
 };

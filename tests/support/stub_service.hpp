@@ -16,6 +16,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -82,6 +83,27 @@ class StubService final : public StreamService {
     return stats;
   }
 
+  /// Two sequences, five blocks, one step for each look, and the text "held" held back in all.
+  void inspect(std::function<void(EngineView)> done) override {
+    EngineView view;
+    {
+      const std::lock_guard lock(mutex_);
+      ++inspections_;
+      view.block_size = 16;
+      view.blocks = {{1, false, 1}, {1, false, 1}, {2, false, 1}, {0, true, 0}, {0, false, 0}};
+      view.sequences = {{1, SequencePhase::kDecode, 0, 20, 21, 3},
+                        {2, SequencePhase::kWaiting, 1, 0, 9, 16}};
+      for (std::uint64_t step = 1; step <= inspections_; ++step) {
+        view.steps.push_back(
+            {step, std::chrono::microseconds(1500), {{1, 1, true}, {2, 8, false}}});
+      }
+      view.actors = {{"supervisor", 0, 2, false}, {"executor", 0, 0, true}};
+      for (const auto& [id, stream] : streams_) view.streams.push_back({id, "held"});
+    }
+    done(std::move(view));
+  }
+  std::string token_text(TokenId token) const override { return "t" + std::to_string(token); }
+
   // -- for tests --------------------------------------------------------------------------------
 
   ServiceInfo& mutable_info() { return info_; }  // before the server starts
@@ -101,6 +123,11 @@ class StubService final : public StreamService {
   std::size_t live() const {
     const std::lock_guard lock(mutex_);
     return streams_.size();
+  }
+  /// How often somebody has looked.
+  std::uint64_t inspections() const {
+    const std::lock_guard lock(mutex_);
+    return inspections_;
   }
   std::size_t gone() const {
     const std::lock_guard lock(mutex_);
@@ -291,6 +318,7 @@ class StubService final : public StreamService {
   std::vector<StreamChanges> changes_;
   EngineStats stats_;
   SequenceId last_id_ = 0;
+  std::uint64_t inspections_ = 0;
   std::uint64_t emitted_ = 0;
   std::size_t gone_ = 0;
   bool stopping_ = false;

@@ -52,9 +52,9 @@ TEST_CASE("hello says what is served") {
   info.context_length = 512;
   info.default_sampling.temperature = 0.7F;
   info.default_sampling.top_p = 0.95F;
-  CHECK(hello_json(info, {.tokens = 128}) ==
+  CHECK(hello_json(info, {.tokens = 128}, std::chrono::milliseconds(300000)) ==
         R"({"type":"hello","protocol":"sluice.v1","model":"Demo","context_length":512,)"
-        R"("max_tokens_default":128,)"
+        R"("max_tokens_default":128,"max_keep_ms":300000,)"
         R"("sampling":{"temperature":0.7,"top_p":0.95,"top_k":0,"min_p":0}})");
 }
 

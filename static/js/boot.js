@@ -1,5 +1,4 @@
 // Runs before the first paint, so that a remembered theme does not flash.
 try {
-  const theme = localStorage.getItem('sluice.theme');
-  if (theme === 'light' || theme === 'dark') document.documentElement.dataset.theme = theme;
+	document.documentElement.dataset.theme = JSON.parse(localStorage.getItem('sluice.theme')) ?? '';
 } catch { /* storage is closed to us: the system's theme it is */ }

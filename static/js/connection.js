@@ -1,92 +1,141 @@
-// One WebSocket to the server, made again whenever it is lost.
+// One WebSocket to the server, made again whenever it is lost, and the streams on it.
 //
-// Events: 'change' (state: connecting, open, waiting), 'hello' (detail: the frame),
-// 'frame' (detail: any other frame), 'lost' (it was open and is not any more).
+// A stream that the server keeps (`accepted` brought its key) outlives the connection: it is
+// taken up on the next one, after the last event that was heard.
 
 const kFirstDelay = 500;      // ms before the first new try
 const kLongestDelay = 15000;
 const kOpenDeadline = 10000;  // from connecting to the server's hello
 
-export class Connection extends EventTarget {
-  state = 'connecting';
-  #url;
-  #socket = null;
-  #failures = 0;
-  #timer = 0;
+/// What is told of it. `stray` is an error that names no stream.
+export const on = { change() {}, hello() {}, stats() {}, stray() {} };
+export let state = 'connecting';  // or open, or waiting for the next try
 
-  constructor(url) {
-    super();
-    this.#url = url;
-    addEventListener('online', () => this.retryNow());
-    addEventListener('pageshow', () => this.retryNow());
-    document.addEventListener('visibilitychange', () => { if (!document.hidden) this.retryNow(); });
-  }
+const url = new URL('v1/stream', location.href);
+url.protocol = url.protocol.replace('http', 'ws');
+url.search = url.hash = '';
 
-  open() {
-    clearTimeout(this.#timer);
-    this.#become('connecting');
-    const socket = this.#socket = new WebSocket(this.#url, 'sluice.v1');
-    this.#timer = setTimeout(() => this.#drop(socket), kOpenDeadline);
-    socket.onmessage = (message) => { if (socket === this.#socket) this.#receive(message.data); };
-    socket.onclose = () => this.#drop(socket);
-  }
+const streams = new Map();  // id -> {listener, key, heard, cancelled}
+let socket = null;
+let failures = 0;
+let timer = 0;
+let streamCount = 0;
+let watching = false;
 
-  /// Does not wait for the timer when a try is due later.
-  retryNow() {
-    if (this.state === 'waiting') this.open();
-  }
-
-  /// Gives up a connection that seems open but brings nothing.
-  renew() {
-    if (this.state === 'open') this.#drop(this.#socket);
-  }
-
-  /// False when there is no connection; nothing is queued.
-  send(frame) {
-    if (this.state !== 'open') return false;
-    this.#socket.send(JSON.stringify(frame));
-    return true;
-  }
-
-  #receive(data) {
-    let frame;
-    try {
-      frame = JSON.parse(data);
-    } catch {
-      return;
-    }
-    if (frame?.type === 'hello') {
-      clearTimeout(this.#timer);
-      this.#failures = 0;
-      this.#become('open');
-      this.dispatchEvent(new CustomEvent('hello', { detail: frame }));
-    } else if (frame !== null && typeof frame === 'object') {
-      this.dispatchEvent(new CustomEvent('frame', { detail: frame }));
-    }
-  }
-
-  #drop(socket) {
-    if (socket !== this.#socket) return;
-    this.#socket = null;
-    socket.onmessage = socket.onclose = null;
-    socket.close();
-    const wasOpen = this.state === 'open';
-    this.#retryLater();
-    if (wasOpen) this.dispatchEvent(new Event('lost'));
-  }
-
-  /// Doubles with every failure; up to half is left to chance, so that many pages do not return
-  /// at the same moment.
-  #retryLater() {
-    const longest = Math.min(kLongestDelay, kFirstDelay * 2 ** this.#failures++);
-    const delay = longest * (0.5 + Math.random() / 2);
-    clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => this.open(), delay);
-    this.#become('waiting');
-  }
-
-  #become(state) {
-    this.state = state;
-    this.dispatchEvent(new Event('change'));
-  }
+export function open() {
+	clearTimeout(timer);
+	become('connecting');
+	const opened = socket = new WebSocket(url, 'sluice.v1');
+	timer = setTimeout(() => drop(opened), kOpenDeadline);
+	opened.onmessage = ({ data }) => receive(JSON.parse(data));
+	opened.onclose = () => drop(opened);
 }
+
+/// Does not wait for the timer when a try is due later.
+export function retryNow() {
+	if (state === 'waiting') open();
+}
+
+/// Gives up a connection that seems open but brings nothing.
+export function renew() {
+	if (state === 'open') drop(socket);
+}
+
+/// False when there is no connection; nothing is queued.
+export function send(frame) {
+	if (state !== 'open') return false;
+	socket.send(JSON.stringify(frame));
+	return true;
+}
+
+/// Returns the stream's id, or null without a connection. The listener's methods are named after
+/// the frames (accepted, heartbeat, token, done, error), and lost().
+export function start(request, listener) {
+	const id = `s${++streamCount}`;
+	if (!send({ type: 'generate', id, ...request })) return null;
+	streams.set(id, { listener, key: null, heard: 0 });
+	return id;
+}
+
+/// Takes up a stream that an earlier page began, now or when there is a connection.
+export function resume(key, heard, listener) {
+	const id = `s${++streamCount}`;
+	streams.set(id, { listener, key, heard });
+	takeUp(streams.get(id), id);
+	return id;
+}
+
+export function cancel(id) {
+	if (streams.has(id)) streams.get(id).cancelled = true;
+	send({ type: 'cancel', id });
+}
+
+/// Hears nothing more of this stream; its end is taken silently.
+export function forget(id) {
+	if (streams.has(id)) streams.get(id).listener = {};
+}
+
+/// Whether `stats` frames are wanted. Nobody looks at a hidden page.
+export function watch(wanted) {
+	watching = wanted;
+	const on = watching && !document.hidden;
+	send({ type: 'stats', on, held: on });
+}
+
+function takeUp({ key, heard, cancelled }, id) {
+	send({ type: 'resume', id, stream: key, after: heard });
+	if (cancelled) send({ type: 'cancel', id });
+}
+
+function receive(frame) {
+	const { type, id, n } = frame;
+	if (type === 'hello') {
+		clearTimeout(timer);
+		failures = 0;
+		become('open');
+		on.hello(frame);
+		streams.forEach(takeUp);
+		if (watching) watch(true);
+	} else if (id === undefined) {
+		on[type === 'stats' ? 'stats' : 'stray'](frame);
+	} else if (streams.has(id)) {
+		const stream = streams.get(id);
+		if (type === 'done' || type === 'error') streams.delete(id);
+		if (type === 'accepted') stream.key = frame.stream;
+		if (type === 'accepted' || type === 'token') {
+			if (n <= stream.heard) return;
+			stream.heard = n;
+		}
+		stream.listener[type]?.(frame);
+	}
+}
+
+/// The next try comes after a delay that doubles with every failure; up to half of it is left to
+/// chance, so that many pages do not return at the same moment.
+function drop(which) {
+	if (which !== socket) return;
+	socket = which.onmessage = which.onclose = null;
+	which.close();
+	const wasOpen = state === 'open';
+	const longest = Math.min(kLongestDelay, kFirstDelay * 2 ** failures++);
+	clearTimeout(timer);
+	timer = setTimeout(open, longest * (0.5 + Math.random() / 2));
+	become('waiting');
+	for (const [id, { key, listener }] of wasOpen ? [...streams] : []) {
+		if (key) continue;
+		streams.delete(id);
+		listener.lost?.();
+	}
+}
+
+function become(next) {
+	state = next;
+	on.change();
+}
+
+addEventListener('online', retryNow);
+addEventListener('pageshow', retryNow);
+document.addEventListener('visibilitychange', () => {
+	if (!document.hidden) retryNow();
+	if (watching) watch(true);
+});

@@ -1,59 +1,104 @@
-// Starts the page: makes the parts and introduces them to each other.
+// Starts the page and introduces its parts to each other.
 
-import { Announcer } from './announcer.js';
-import { Chat } from './chat.js';
-import { Composer } from './composer.js';
-import { Connection } from './connection.js';
-import { showConnection } from './connection_view.js';
-import { Conversation } from './conversation.js';
-import { byId } from './dom.js';
-import { Follow } from './follow.js';
-import { startKeyboard } from './keyboard.js';
-import { Notice } from './notice.js';
-import { Settings } from './settings.js';
-import { SettingsForm } from './settings_form.js';
-import { Streams } from './streams.js';
-import { startTheme } from './theme.js';
-import { Transcript } from './transcript.js';
-import { startViewport } from './viewport.js';
-import { showModel, startWelcome } from './welcome.js';
+import * as chat from './chat.js';
+import * as link from './connection.js';
+import { asMarkdown, titleOf } from './conversation.js';
+import { download, h, iconButton, save, ui } from './dom.js';
+import { loadMarkdown } from './markdown.js';
+import { announce, composer, follow, showNotice } from './parts.js';
+import { on as onSettings, openSettings, settings } from './settings.js';
+import { allChats, keepsChats, removeChat, storeChat } from './store.js';
+import * as xray from './xray.js';
 
-const url = new URL('v1/stream', location.href);
-url.protocol = location.protocol === 'https:' ? 'wss:' : 'ws:';
-url.search = url.hash = '';
+async function applyLook() {
+	chat.look.markdown = settings.markdown ? await loadMarkdown() : null;
+	chat.redraw();
+}
 
-const connection = new Connection(url.href);
-const streams = new Streams(connection);
-const conversation = Conversation.restored();
-const settings = new Settings();
-const composer = new Composer();
-const announcer = new Announcer();
-const notice = new Notice();
-const follow = new Follow();
-const form = new SettingsForm(settings);
-const chat = new Chat({ connection, streams, conversation, settings, composer, announcer, notice, follow });
+async function showChats() {
+	const entries = await allChats();
+	const open = (id) => {
+		ui.history.close();
+		chat.openChat(id);
+	};
+	const remove = async (entry) => {
+		await removeChat(entry.id);
+		if (entry.id === chat.conversation.id) chat.newChat();
+		ui.history.close();
+		showNotice('The conversation is deleted.', '', ['Bring it back', () => storeChat(entry).then(() => chat.openChat(entry.id))]);
+	};
+	ui.chats.replaceChildren(...entries.map((entry) => h('li',
+		h('button', { 'aria-current': entry.id === chat.conversation.id, onclick: () => open(entry.id) },
+			h('span', entry.title), h('time', new Date(entry.at).toLocaleString())),
+		iconButton(`Delete ${entry.title}`, 'trash', () => remove(entry)))));
+	ui.chatsNote.textContent = await keepsChats() ? 'Kept in this browser alone.' : 'This browser keeps no conversations.';
+	ui.history.showModal();
+}
 
-chat.begin(new Transcript(conversation, chat));
+let wasLost = false;
 
-composer.onsend = (text) => chat.send(text);
-composer.onstop = () => chat.stop();
-byId('new-chat').addEventListener('click', () => chat.newChat());
-startKeyboard(composer, chat);
-startTheme();
-startViewport();
-for (const event of ['pagehide', 'visibilitychange']) addEventListener(event, () => conversation.save());
+function showConnection() {
+	const waiting = link.state === 'waiting';
+	ui.connection.dataset.state = link.state;
+	ui.connection.disabled = !waiting;
+	ui.linkText.textContent = ui.connection.title = { open: 'Connected', waiting: 'Offline, try now' }[link.state] ?? 'Connecting';
+	if (waiting && !wasLost) announce.say('The connection is lost. Trying again.');
+	if (link.state === 'open' && wasLost) announce.say('Connected again.');
+	if (link.state !== 'connecting') wasLost = waiting;
+}
 
-startWelcome((text) => {
-  if (!chat.send(text)) composer.text = text;
-  composer.settle();
+/// What the system says anyway is not remembered, so that the page follows it again.
+function toggleTheme() {
+	const { dataset } = document.documentElement;
+	const system = matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light';
+	const theme = (dataset.theme || system) === 'dark' ? 'light' : 'dark';
+	dataset.theme = theme === system ? '' : theme;
+	save('theme', dataset.theme);
+}
+
+function onKey(event) {
+	const { key, code, target, altKey } = event;
+	if (event.isComposing || event.keyCode === 229 || event.defaultPrevented || document.querySelector('dialog[open]')) return;
+	let done = true;
+	if (key === 'Enter' && target === ui.prompt && !event.shiftKey) composer.submit(chat.sendMessage);
+	else if (key === 'Escape') chat.stop() || chat.cancelEdit();
+	else if (altKey && code === 'KeyX') xray.toggle();
+	else if (key === '/' && !target.matches('input, textarea')) ui.prompt.focus();
+	else done = false;
+	if (done) event.preventDefault();
+}
+
+const kClicks = {
+	send: () => composer.submit(chat.sendMessage), stop: chat.stop, newChat: () => chat.newChat(), connection: link.retryNow,
+	openHistory: showChats, openSettings: () => openSettings(chat.hello), toggleTheme, toggleXray: () => xray.toggle(),
+	export: () => download(`${titleOf(chat.conversation).replace(/[^\p{L}\p{N}]+/gu, '-')}.md`, asMarkdown(chat.conversation)),
+	jump() {
+		follow.start();
+		ui.scroller.focus({ preventScroll: true });
+	},
+};
+for (const [id, action] of Object.entries(kClicks)) ui[id].onclick = action;
+for (const dialog of document.querySelectorAll('dialog')) {
+	dialog.onclick = ({ target }) => { if (target === dialog || target.closest('.close')) dialog.close(); };
+}
+ui.prompt.oninput = composer.changed;
+document.addEventListener('keydown', onKey);
+ui.suggestions.onclick = ({ target }) => {
+	if (target.tagName !== 'BUTTON') return;
+	if (!chat.sendMessage(target.textContent)) composer.text = target.textContent;
+	composer.settle();
+};
+
+onSettings.look = applyLook;
+Object.assign(link.on, {
+	change: showConnection,
+	stats: xray.take,
+	hello(hello) {
+		ui.model.textContent = ui.model.title = hello.model;
+		chat.setHello(hello);
+	},
 });
-connection.addEventListener('hello', ({ detail }) => {
-  showModel(detail);
-  form.setHello(detail);
-  chat.setHello(detail);
-});
-streams.onstray = ({ message }) => notice.show(`The server did not understand this page: ${message}`, { tone: 'bad' });
-showConnection(connection, announcer);
-connection.open();
-follow.start();
+await chat.openChat(location.hash.slice(1));
+link.open();
+applyLook();
 composer.settle();

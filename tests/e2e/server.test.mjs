@@ -15,7 +15,7 @@ test('the page talks to the real server', { skip: whyNot }, async (t) => {
   t.after(async () => { await browser.close(); assert.equal(await server.stop(), 0); });
 
   async function open(options) {
-    const page = await openPage(browser, server.url, options);
+    const page = await openPage(browser, server.url, { settings: { markdown: false }, ...options });
     page.setDefaultTimeout(20000);
     await connected(page);
     return page;
@@ -24,7 +24,7 @@ test('the page talks to the real server', { skip: whyNot }, async (t) => {
   /// The page with the settings that make answers repeatable.
   async function openGreedy(options) {
     const page = await open(options);
-    await page.evaluate(() => localStorage.setItem('sluice.settings', JSON.stringify({ temperature: 0, seed: 7 })));
+    await page.evaluate(() => localStorage.setItem('sluice.settings', JSON.stringify({ temperature: 0, seed: 7, markdown: false })));
     await page.reload();
     await connected(page);
     return page;
@@ -39,7 +39,7 @@ test('the page talks to the real server', { skip: whyNot }, async (t) => {
     }).observe(document.getElementById('conversation'), { childList: true, subtree: true });
   }, selector);
 
-  const chip = (page) => page.locator('.exchange.last .chip');
+  const chip = (page) => page.locator('.turn:last-child .chip');
 
   await t.test('text grows, and the reason shows', async () => {
     const page = await openGreedy();
@@ -58,7 +58,7 @@ test('the page talks to the real server', { skip: whyNot }, async (t) => {
     assert.ok(lengths.length >= 5, `lengths seen: ${lengths}`);
     assert.deepEqual(lengths, lengths.toSorted((a, b) => a - b));
     assert.equal(await chip(page).textContent(), 'Ended by <|im_end|>');
-    assert.match(await page.locator('.exchange.last .figures').textContent(), /^TTFT [\d.]+ m?s[\d.]+ tok\/s\d+ tokens$/);
+    assert.match(await page.locator('.turn:last-child .figures').textContent(), /^TTFT [\d.]+ m?s[\d.]+ tok\/s\d+ tokens$/);
     assert.match(await lastAnswer(page).textContent(), /^Once upon a time/);
     assert.deepEqual(page.problems, []);
     await page.context().close();
@@ -88,7 +88,7 @@ test('the page talks to the real server', { skip: whyNot }, async (t) => {
     await say(page, kStory);
     await chip(page).waitFor();
     whole = await lastAnswer(page).textContent();
-    await page.locator('#new-chat').click();
+    await page.locator('#newChat').click();
     const rest = await keepBusy(server.url, kCompany);
     await say(page, kStory);
     for (let length = 0, reloads = 0; reloads < 3; reloads++) {
@@ -138,12 +138,11 @@ test('the page talks to the real server', { skip: whyNot }, async (t) => {
     await chip(page).waitFor();
     const first = await lastAnswer(page).textContent();
     await say(page, 'Who are you?');
-    await page.locator('.exchange:nth-child(2) .chip').waitFor();
+    await page.locator('.turn:nth-child(2) .chip').waitFor();
     const [one, two] = frames.sent.filter(({ type }) => type === 'generate');
     assert.deepEqual(two.messages, [...one.messages, { role: 'assistant', content: first }, { role: 'user', content: 'Who are you?' }]);
     const prompts = frames.received.filter(({ type }) => type === 'accepted').map((frame) => frame.prompt_tokens);
     assert.ok(prompts[1] > prompts[0], `prompt tokens: ${prompts}`);
-    assert.match(await page.locator('#context-text').textContent(), /^Context \d+ of \d+$/);
     assert.deepEqual(page.problems, []);
     await page.context().close();
   });
@@ -160,13 +159,13 @@ test('the page talks to the real server', { skip: whyNot }, async (t) => {
 
   await t.test('a conversation beyond the context goes on when the oldest turns are forgotten', async () => {
     const page = await openGreedy();
-    const size = Number((await page.locator('#context-text').textContent()).match(/of (\d+)/)[1]);
+    const size = (await (await fetch(`${server.url}/v1/plan`)).json()).context_length;
     await say(page, 'a tiny frog '.repeat(Math.floor(size / 6)));
-    await page.locator('.exchange.last :is(.chip, .trouble)').waitFor();
+    await page.locator('.turn:last-child :is(.chip, .trouble)').waitFor();
     await say(page, 'a small moon '.repeat(Math.floor(size / 5)));
-    await page.locator('.exchange:nth-child(2) .trouble').waitFor();
+    await page.locator('.turn:nth-child(2) .trouble').waitFor();
     await page.getByRole('button', { name: 'Forget the oldest turns' }).click();
-    await page.locator('.exchange:nth-child(2) .chip').waitFor();
+    await page.locator('.turn:nth-child(2) .chip').waitFor();
     assert.equal(await page.locator('.forgotten').count(), 1);
     assert.deepEqual(page.problems, []);
     await page.context().close();

@@ -10,9 +10,9 @@ export function launchBrowser() {
   });
 }
 
-/// A fresh page at `url`. `page.problems` collects console errors, exceptions, violations of the
+/// A fresh page at `url`, with `settings` as if chosen before. `page.problems` collects console errors, exceptions, violations of the
 /// Content-Security-Policy and requests to other hosts.
-export async function openPage(browser, url, options = {}) {
+export async function openPage(browser, url, { settings = {}, ...options } = {}) {
   const context = await browser.newContext({ viewport: { width: 1200, height: 800 }, ...options });
   const page = await context.newPage();
   page.problems = [];
@@ -25,11 +25,13 @@ export async function openPage(browser, url, options = {}) {
     const { host, protocol } = new URL(request.url());
     if (host !== new URL(url).host && protocol !== 'data:') page.problems.push(`request: ${request.url()}`);
   });
-  await page.addInitScript(() => {
+  await page.addInitScript((chosen) => {
+    if (location.protocol === 'about:') return;
+    if (!localStorage.getItem('sluice.settings')) localStorage.setItem('sluice.settings', JSON.stringify(chosen));
     document.addEventListener('securitypolicyviolation', (event) => {
       console.error(`policy: ${event.violatedDirective} ${event.blockedURI}`);
     });
-  });
+  }, settings);
   await page.goto(url);
   return page;
 }
@@ -39,7 +41,7 @@ export async function connected(page) {
 }
 
 /// The answer of the last exchange.
-export const lastAnswer = (page) => page.locator('.exchange.last .text');
+export const lastAnswer = (page) => page.locator('.turn:last-child .text');
 
 export async function say(page, text) {
   await page.locator('#prompt').fill(text);

@@ -16,6 +16,9 @@ import { fileURLToPath } from 'node:url';
 import { WebSocketServer } from 'ws';
 
 const kStatic = fileURLToPath(new URL('../../../static/', import.meta.url));
+/// The libraries of the page, as the build has fetched them; without, it shows plain text.
+export const kVendor = process.env.SLUICE_VENDOR
+  ?? fileURLToPath(new URL('../../../build/release/web/page_libraries/', import.meta.url));
 const kTypes = {
   '.html': 'text/html; charset=utf-8', '.css': 'text/css; charset=utf-8',
   '.js': 'text/javascript; charset=utf-8', '.svg': 'image/svg+xml',
@@ -30,11 +33,17 @@ const kOptions = new Set(['type', 'id', 'messages', 'prompt', 'max_tokens', 'min
 
 export const kHello = {
   type: 'hello', protocol: 'sluice.v1', model: 'Sluice demo storyteller', context_length: 512,
-  max_tokens_default: 512, sampling: { temperature: 0.7, top_p: 0.95, top_k: 0, min_p: 0 },
+  max_tokens_default: 512, max_keep_ms: 300000, sampling: { temperature: 0.7, top_p: 0.95, top_k: 0, min_p: 0 },
 };
 
-export async function startMock({ onGenerate = echo, hello = kHello, port = 0 } = {}) {
-  const mock = { onGenerate, hello, requests: [], frames: [], paths: [], kept: new Map(), options: new Set(kOptions) };
+const kPlan = {
+  summary: 'llama, 6 layers, 2.8 M parameters, q8_0', backend: 'CPU, AVX-512, 2 threads', tokenizer: 'byte-level BPE',
+  plan: { weights_bytes: 4e6, kv_pool_bytes: 9e7, num_blocks: 512, block_size: 16, scratch_bytes: 3e6, total_bytes: 97e6,
+    limit_bytes: 4e9, sequences: 16, context: 512, binding: 'sequences' },
+};
+
+export async function startMock({ onGenerate = echo, hello = kHello, port = 0, vendor = kVendor } = {}) {
+  const mock = { onGenerate, hello, vendor, stats: null, requests: [], frames: [], paths: [], kept: new Map(), options: new Set(kOptions) };
   const http = createServer((request, response) => serve(mock, request, response));
   const sockets = new WebSocketServer({ noServer: true, handleProtocols: (offered) => (offered.has('sluice.v1') ? 'sluice.v1' : false) });
   http.on('upgrade', (request, socket, head) => {
@@ -61,20 +70,26 @@ export async function startMock({ onGenerate = echo, hello = kHello, port = 0 } 
 async function serve(mock, request, response) {
   const path = normalize(new URL(request.url, 'http://mock').pathname);
   mock.paths.push(path);
-  const file = join(kStatic, path.endsWith('/') ? `${path}index.html` : path);
+  if (path === '/v1/plan') {
+    response.writeHead(200, { 'Content-Type': 'application/json' });
+    return response.end(JSON.stringify(kPlan));
+  }
+  const file = path.startsWith('/vendor/') ? join(mock.vendor, path.slice('/vendor/'.length))
+    : join(kStatic, path.endsWith('/') ? `${path}index.html` : path);
   const headers = { 'Content-Security-Policy': kPolicy, 'X-Content-Type-Options': 'nosniff', 'Cache-Control': 'no-cache' };
   try {
     const body = await readFile(file);
     response.writeHead(200, { ...headers, 'Content-Type': kTypes[extname(file)] ?? 'application/octet-stream' });
-    response.end(body);
+    return response.end(body);
   } catch {
     response.writeHead(404, { ...headers, 'Content-Type': 'text/plain' });
-    response.end('Not found.\n');
+    return response.end('Not found.\n');
   }
 }
 
 function converse(mock, ws) {
   const streams = new Map();  // by the client's own ids
+  let timer;
   const send = (frame) => ws.send(JSON.stringify(frame));
   send(mock.hello);
   ws.on('message', (data) => {
@@ -95,11 +110,18 @@ function converse(mock, ws) {
       streams.set(id, kept);
       kept.attach(ws, id, frame.after);
     } else if (type === 'cancel') stream?.cancel();
-    else if (type === 'pause' || type === 'unpause') stream?.pause(type === 'pause');
+    else if (type === 'stats') {
+      clearInterval(timer);
+      const tell = () => mock.stats && send({ type: 'stats', ...mock.stats([...streams.keys()]) });
+      if (frame.on) timer = setInterval(tell, 50);
+    } else if (type === 'pause' || type === 'unpause') stream?.pause(type === 'pause');
     else send({ type: 'error', code: 'unknown_type', message: `There is no frame type "${type}".` });
     return undefined;
   });
-  ws.on('close', () => { for (const stream of streams.values()) stream.detach(ws); });
+  ws.on('close', () => {
+    clearInterval(timer);
+    for (const stream of streams.values()) stream.detach(ws);
+  });
 }
 
 class MockStream {
@@ -161,9 +183,9 @@ class MockStream {
     this.#send({ type: 'heartbeat', n: this.#log.length, phase, queue_position: 0, prefill_done: 0, prefill_total: 0, ...fields });
   }
 
-  token(text) {
+  token(text, fields = { logprob: -0.5 }) {
     this.#drawn += 1;
-    this.#event({ type: 'token', text, tokens: [{ id: 100 + this.#drawn, text, logprob: -0.5 }] });
+    this.#event({ type: 'token', text, tokens: [{ id: 100 + this.#drawn, text, ...fields }] });
   }
 
   /// The text word by word, `pace` ms apart; stands still while paused.

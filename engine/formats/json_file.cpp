@@ -68,26 +68,6 @@ void JsonFile::parse(std::string_view text, std::string_view what) {
   root_ = result.value_unsafe();
 }
 
-JsonFile::JsonFile(const std::filesystem::path& path, std::string_view text, std::string_view what)
-    : path_(path) {
-  const auto result = parser_.parse(text.data(), text.size());
-  if (result.error() != simdjson::SUCCESS) {
-    corrupt(
-        fmt::format("{} is not valid JSON ({})", what, simdjson::error_message(result.error())));
-  }
-  root_ = result.value_unsafe();
-}
-
-JsonFile::JsonFile(const std::filesystem::path& path, std::string_view text, std::string_view what)
-    : path_(path) {
-  const auto result = parser_.parse(text.data(), text.size());
-  if (result.error() != simdjson::SUCCESS) {
-    corrupt(
-        fmt::format("{} is not valid JSON ({})", what, simdjson::error_message(result.error())));
-  }
-  root_ = result.value_unsafe();
-}
-
 void JsonFile::corrupt(const std::string& fault) const {
   throw Error(ErrorCode::kCorrupt,
               fmt::format("{}: {}; the file is damaged or was written by a faulty converter.",

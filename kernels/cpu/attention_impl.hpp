@@ -283,7 +283,7 @@ void attend_run(const QueryRows& rows, PositionRun tile, HeadSizes sizes,
   }
 }
 
-/// What is seen before the windows, in tiles of every so manieth position.
+/// What is seen before the windows, in tiles of multiples of `every`.
 template <class S>
 void attend_strided(const KvLayer& layer, const QueryRows& rows, std::size_t kv_head,
                     HeadSizes sizes, const AttentionOperands& a,

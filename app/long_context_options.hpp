@@ -18,7 +18,7 @@ struct LongContextOptions {
   std::int32_t key_rank = 0;
 
   /// `this` must outlive the parsing.
-  void add_to(CLI::App &command, const std::string &group);
+  void add_to(CLI::App& command, const std::string& group);
 
   /// The basis; null without one. Throws Error as read_key_basis.
   std::shared_ptr<const KeyBasis> load_basis() const;
@@ -26,4 +26,4 @@ struct LongContextOptions {
   std::string describe() const;
 };
 
-} // namespace sluice::app
+}  // namespace sluice::app

@@ -3,23 +3,10 @@
 #include <cmath>
 #include <cstring>
 
+#include "kernels/cpu/quantize.hpp"
+
 namespace sluice::bench {
 namespace {
-
-/// To the nearest f16; for magnitudes between 2^-14 and 2^15.
-std::uint16_t half_of(float x) {
-  std::uint32_t bits = 0;
-  std::memcpy(&bits, &x, sizeof(bits));
-  const std::uint32_t magnitude = (bits & 0x7FFFFFFFU) + 0x1000U;
-  if (magnitude < (113U << 23)) return static_cast<std::uint16_t>(bits >> 16 & 0x8000U);
-  return static_cast<std::uint16_t>((bits >> 16 & 0x8000U) | (magnitude - (112U << 23)) >> 13);
-}
-
-std::uint16_t bfloat_of(float x) {
-  std::uint32_t bits = 0;
-  std::memcpy(&bits, &x, sizeof(bits));
-  return static_cast<std::uint16_t>((bits + 0x8000U) >> 16);
-}
 
 /// Where a block keeps its f16 scale, its f16 minimum scale (or kNone), and the deviation of its
 /// numbers when all other bits are random and the scale is 1.
@@ -63,8 +50,16 @@ BlockScales block_scales(DType type) {
 }
 
 void put_half(std::byte* at, float value) {
-  const std::uint16_t half = half_of(value);
+  const std::uint16_t half = kernels::float_to_half(value);
   std::memcpy(at, &half, sizeof(half));
+}
+
+/// MXFP4: a block begins with the exponent of its scale; its numbers, 0 to 6 in 8 steps, have the
+/// root mean square 2.93.
+void set_exponents(std::vector<std::byte>& blocks, std::size_t block_bytes, float deviation) {
+  const int exponent = 127 + static_cast<int>(std::lround(std::log2(deviation / 2.93F)));
+  for (std::size_t at = 0; at < blocks.size(); at += block_bytes)
+    blocks[at] = static_cast<std::byte>(exponent);
 }
 
 /// The minimum's scale that moves numbers, which are positive on their own, around zero.
@@ -92,7 +87,8 @@ std::vector<std::byte> random_weights(DType type, std::size_t elements, float de
   if (t.block_size == 1) {
     for (std::size_t i = 0; i < elements; ++i) {
       const float value = random.normal() * deviation;
-      const std::uint16_t small = type == DType::kF16 ? half_of(value) : bfloat_of(value);
+      const std::uint16_t small =
+          type == DType::kF16 ? kernels::float_to_half(value) : kernels::float_to_bfloat16(value);
       if (t.block_bytes == 4)
         std::memcpy(out.data() + 4 * i, &value, 4);
       else
@@ -103,6 +99,10 @@ std::vector<std::byte> random_weights(DType type, std::size_t elements, float de
   for (std::size_t i = 0; i < out.size(); i += sizeof(std::uint64_t)) {
     const std::uint64_t bits = random.next();
     std::memcpy(out.data() + i, &bits, std::min(sizeof(bits), out.size() - i));
+  }
+  if (type == DType::kMXFP4) {
+    set_exponents(out, t.block_bytes, deviation);
+    return out;
   }
   const BlockScales where = block_scales(type);
   const float scale = deviation / where.deviation;

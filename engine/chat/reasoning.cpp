@@ -9,10 +9,10 @@ struct Known {
 };
 
 /// Tags of published models, the more particular ones first.
-constexpr Known kKnown[] = {{"<|START_THINKING|>", "<|END_THINKING|>"},     // Command R7B and A
-                            {"<seed:think>", "</seed:think>"},              // Seed OSS
-                            {"\u25C1think\u25B7", "\u25C1/think\u25B7"},    // Kimi VL
-                            {"[THINK]", "[/THINK]"},                        // Magistral, Ministral
+constexpr Known kKnown[] = {{"<|START_THINKING|>", "<|END_THINKING|>"},   // Command R7B and A
+                            {"<seed:think>", "</seed:think>"},            // Seed OSS
+                            {"\u25C1think\u25B7", "\u25C1/think\u25B7"},  // Kimi VL
+                            {"[THINK]", "[/THINK]"},                      // Magistral, Ministral
                             {"<think>", "</think>"},  // DeepSeek R1, Qwen 3, GLM and many more
                             {"<thinking>", "</thinking>"},
                             {"<reasoning>", "</reasoning>"}};

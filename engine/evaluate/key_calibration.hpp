@@ -13,9 +13,9 @@
 namespace sluice {
 
 struct CalibrationOptions {
-  Position context = 512; ///< tokens of a window; windows follow one another
-  std::int64_t max_tokens = 0; ///< of the text at most; 0: all
-  std::int32_t threads = 0;    ///< 0: one per physical core
+  Position context = 512;       ///< tokens of a window; windows follow one another
+  std::int64_t max_tokens = 0;  ///< of the text at most; 0: all
+  std::int32_t threads = 0;     ///< 0: one per physical core
 };
 
 /// Called with tokens done and in all; false ends early with what has been
@@ -25,10 +25,8 @@ using CalibrationProgress = std::function<bool(std::int64_t, std::int64_t)>;
 /// Feeds the text and takes the principal directions of the keys of each layer
 /// and KV head. Throws Error as make_cpu_backend; kInvalidArgument for a text
 /// of fewer tokens than a head has elements or tokens that are not the model's.
-KeyBasis calibrate_keys(std::shared_ptr<const ModelSource> source,
-                        const ModelConfig &config,
-                        std::span<const TokenId> tokens,
-                        const CalibrationOptions &options,
-                        const CalibrationProgress &progress = {});
+KeyBasis calibrate_keys(std::shared_ptr<const ModelSource> source, const ModelConfig& config,
+                        std::span<const TokenId> tokens, const CalibrationOptions& options,
+                        const CalibrationProgress& progress = {});
 
-} // namespace sluice
+}  // namespace sluice

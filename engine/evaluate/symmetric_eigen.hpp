@@ -8,9 +8,8 @@
 namespace sluice {
 
 struct EigenSystem {
-  std::vector<double> values; ///< [n], falling
-  std::vector<double>
-      vectors; ///< [n x n], a unit vector a row, in the order of the values
+  std::vector<double> values;   ///< [n], falling
+  std::vector<double> vectors;  ///< [n x n], a unit vector a row, in the order of the values
 };
 
 /// `matrix` is [n x n], symmetric and finite. Cyclic Jacobi (Golub and Van
@@ -18,4 +17,4 @@ struct EigenSystem {
 /// rounding of a double.
 EigenSystem symmetric_eigen(std::span<const double> matrix, std::size_t n);
 
-} // namespace sluice
+}  // namespace sluice

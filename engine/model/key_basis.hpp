@@ -28,10 +28,9 @@ struct KeyBasis {
   std::int32_t num_layers = 0;
   std::int32_t num_kv_heads = 0;
   std::int32_t head_dim = 0;
-  std::vector<float> means;     ///< [layers x heads x head_dim]
-  std::vector<float> variances; ///< [layers x heads x head_dim], falling
-  std::vector<float>
-      vectors; ///< [layers x heads x head_dim x head_dim], a vector a row
+  std::vector<float> means;      ///< [layers x heads x head_dim]
+  std::vector<float> variances;  ///< [layers x heads x head_dim], falling
+  std::vector<float> vectors;    ///< [layers x heads x head_dim x head_dim], a vector a row
 
   /// Share of the keys' variance that the first `rank` directions hold, over
   /// all layers and heads.
@@ -39,14 +38,13 @@ struct KeyBasis {
 };
 
 /// Throws Error(kIo).
-void write_key_basis(const KeyBasis &basis, const std::filesystem::path &path);
+void write_key_basis(const KeyBasis& basis, const std::filesystem::path& path);
 
 /// Throws Error: kNotFound, kCorrupt (not such a file, damaged, not numbers).
-KeyBasis read_key_basis(const std::filesystem::path &path);
+KeyBasis read_key_basis(const std::filesystem::path& path);
 
 /// Throws Error(kInvalidArgument): a basis of another model's shape; a rank
 /// that is no number of elements from 1 to head_dim.
-void check_key_basis(const KeyBasis &basis, std::int32_t rank,
-                     const ModelConfig &config);
+void check_key_basis(const KeyBasis& basis, std::int32_t rank, const ModelConfig& config);
 
-} // namespace sluice
+}  // namespace sluice

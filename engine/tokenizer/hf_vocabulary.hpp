@@ -26,7 +26,8 @@ HfVocabulary read_hf_tokens(const JsonFile& file, simdjson::dom::element model);
 TokenId find_hf_token(const Vocabulary& vocabulary, std::string_view text);
 
 /// Reads what stands before and after the text (post_processor), and from the files beside
-/// `tokenizer_json`, where they exist, start and end tokens; an empty path has none beside it. Throws Error: kCorrupt, kUnsupported.
+/// `tokenizer_json`, where they exist, start and end tokens; an empty path has none beside it.
+/// Throws Error: kCorrupt, kUnsupported.
 void read_hf_roles(const JsonFile& file, const std::filesystem::path& tokenizer_json,
                    Vocabulary& vocabulary);
 

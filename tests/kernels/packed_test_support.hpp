@@ -83,8 +83,7 @@ inline AlignedBytes quantized(const KernelTable& table, const std::vector<float>
   const std::size_t rows = x.size() / cols;
   AlignedBytes out(rows * quantized_row_bytes(cols));
   for (std::size_t r = 0; r < rows; ++r)
-    table.packed.prepare_row(x.data() + r * cols, cols,
-                              out.data() + r * quantized_row_bytes(cols));
+    table.packed.prepare_row(x.data() + r * cols, cols, out.data() + r * quantized_row_bytes(cols));
   return out;
 }
 

@@ -196,10 +196,10 @@ TEST_CASE("protocol says of every bad frame what is wrong with which field") {
        "The frame has a malformed number, or one beyond 64 bits."},
       // Type and id.
       {"{}", "invalid_request",
-       R"(`type` is missing; it must be "generate", "resume", "cancel", "pause", "unpause" or "change".)"},
+       R"(`type` is missing; it must be "generate", "resume", "cancel", "pause", "unpause", "change" or "stats".)"},
       {R"({"type":5})", "invalid_request", "`type` must be a string, not 5."},
       {R"({"type":"fly","id":"a"})", "unknown_type",
-       R"(`type` must be "generate", "resume", "cancel", "pause", "unpause" or "change", not "fly".)"},
+       R"(`type` must be "generate", "resume", "cancel", "pause", "unpause", "change" or "stats", not "fly".)"},
       {R"({"type":"cancel"})", "invalid_request",
        "`id` is missing; give the stream a name of 1 to 64 bytes."},
       {R"({"type":"cancel","id":""})", "invalid_request", "`id` must have 1 to 64 bytes, not 0."},

@@ -206,7 +206,8 @@ TEST_CASE("the description names kernels and threads") {
   if (!dir) return;
   const auto source = open_model(*dir / "model.gguf");
   const ModelConfig config = read_model_config(*source);
-  CHECK(CpuBackend(source, config, f32_kv(1, "scalar")).description() == "CPU, scalar, 1 thread");
+  CHECK(CpuBackend(source, config, f32_kv(1, "scalar")).description() ==
+        "CPU, scalar, 1 thread, exact activations");
   const std::string any = make_cpu_backend(source, config, f32_kv(3))->description();
   CHECK(any.find(", 3 threads") != std::string::npos);
 }
@@ -228,6 +229,7 @@ TEST_CASE("options that make no sense are refused with a sentence") {
   CHECK(code([](auto& o) { o.kernels = "mmx"; }) == ErrorCode::kInvalidArgument);
   CHECK(code([](auto& o) { o.kv_type_k = DType::kQ4_K; }) == ErrorCode::kUnsupported);
   CHECK(code([](auto& o) { o.kv_type_v = DType::kQ5_0; }) == ErrorCode::kUnsupported);
-  CHECK(code([](auto& o) { o.kv_layers = {{0, 99, DType::kF16, DType::kF16}}; }) ==
-        ErrorCode::kInvalidArgument);
+  CHECK(code([](auto& o) {
+          o.kv_layers = {{0, 99, DType::kF16, DType::kF16}};
+        }) == ErrorCode::kInvalidArgument);
 }

@@ -13,12 +13,10 @@ TEST_CASE("eigenvectors are orthonormal and give the matrix back") {
     CAPTURE(n);
     std::vector<double> a(n * n);
     for (std::size_t i = 0; i < n; ++i)
-      for (std::size_t j = 0; j <= i; ++j)
-        a[i * n + j] = a[j * n + i] = normal(random);
+      for (std::size_t j = 0; j <= i; ++j) a[i * n + j] = a[j * n + i] = normal(random);
     const EigenSystem s = symmetric_eigen(a, n);
     for (std::size_t i = 0; i < n; ++i) {
-      if (i > 0)
-        CHECK(s.values[i - 1] >= s.values[i]);
+      if (i > 0) CHECK(s.values[i - 1] >= s.values[i]);
       for (std::size_t j = 0; j < n; ++j) {
         double dot = 0;
         double rebuilt = 0;
@@ -34,10 +32,7 @@ TEST_CASE("eigenvectors are orthonormal and give the matrix back") {
 }
 
 TEST_CASE("diagonal and zero matrices need no rotation") {
-  const std::vector<double> diagonal{1.0, 0.0, 0.0, 0.0, 5.0,
-                                     0.0, 0.0, 0.0, -2.0};
-  CHECK(symmetric_eigen(diagonal, 3).values ==
-        std::vector<double>{5.0, 1.0, -2.0});
-  CHECK(symmetric_eigen(std::vector<double>(9, 0.0), 3).values ==
-        std::vector<double>(3, 0.0));
+  const std::vector<double> diagonal{1.0, 0.0, 0.0, 0.0, 5.0, 0.0, 0.0, 0.0, -2.0};
+  CHECK(symmetric_eigen(diagonal, 3).values == std::vector<double>{5.0, 1.0, -2.0});
+  CHECK(symmetric_eigen(std::vector<double>(9, 0.0), 3).values == std::vector<double>(3, 0.0));
 }

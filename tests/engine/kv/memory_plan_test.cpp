@@ -163,8 +163,7 @@ TEST_CASE("settings that contradict the model are refused") {
   refused([](PlanRequest& r) { r.kv_layers = {{30, 32, DType::kF16, DType::kF16}}; });
   PlanRequest asked = request(1, limit);
   asked.kv_type_v = DType::kQ5_0;
-  CHECK(message_of(seven_b(), 0, asked, ErrorCode::kUnsupported).find("q5_0") !=
-        std::string::npos);
+  CHECK(message_of(seven_b(), 0, asked, ErrorCode::kUnsupported).find("q5_0") != std::string::npos);
 }
 
 TEST_CASE("enormous settings do not overflow") {

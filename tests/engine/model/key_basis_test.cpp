@@ -18,39 +18,33 @@ namespace fs = std::filesystem;
 
 KeyBasis small_basis() {
   KeyBasis basis{2, 3, 4, {}, {}, {}};
-  for (int i = 0; i < 24; ++i)
-    basis.means.push_back(static_cast<float>(i));
-  for (int i = 0; i < 24; ++i)
-    basis.variances.push_back(static_cast<float>(4 - i % 4));
-  for (int i = 0; i < 96; ++i)
-    basis.vectors.push_back(static_cast<float>(i) * 0.5F);
+  for (int i = 0; i < 24; ++i) basis.means.push_back(static_cast<float>(i));
+  for (int i = 0; i < 24; ++i) basis.variances.push_back(static_cast<float>(4 - i % 4));
+  for (int i = 0; i < 96; ++i) basis.vectors.push_back(static_cast<float>(i) * 0.5F);
   return basis;
 }
 
 struct TemporaryFile {
-  fs::path path =
-      fs::temp_directory_path() / ("sluice-keys-" + std::to_string(getpid()));
+  fs::path path = fs::temp_directory_path() / ("sluice-keys-" + std::to_string(getpid()));
   ~TemporaryFile() { fs::remove(path); }
 
   std::string read() const {
     std::ifstream in(path, std::ios::binary);
     return {std::istreambuf_iterator<char>(in), {}};
   }
-  void write(const std::string &bytes) const {
-    std::ofstream(path, std::ios::binary) << bytes;
-  }
+  void write(const std::string& bytes) const { std::ofstream(path, std::ios::binary) << bytes; }
 };
 
-ErrorCode code_of(const fs::path &path) {
+ErrorCode code_of(const fs::path& path) {
   try {
     read_key_basis(path);
-  } catch (const Error &e) {
+  } catch (const Error& e) {
     return e.code();
   }
   return ErrorCode::kInternal;
 }
 
-} // namespace
+}  // namespace
 
 TEST_CASE("a key basis comes back from its file") {
   const TemporaryFile file;
@@ -77,8 +71,7 @@ TEST_CASE("damaged key bases are refused") {
   }
   file.write(good + "x");
   CHECK(code_of(file.path) == ErrorCode::kCorrupt);
-  for (const std::size_t at :
-       {0U, 8U, 11U, 12U, 15U, 16U, 19U}) { // magic and shape
+  for (const std::size_t at : {0U, 8U, 11U, 12U, 15U, 16U, 19U}) {  // magic and shape
     std::string bad = good;
     bad[at] = '\xF0';
     file.write(bad);

@@ -104,10 +104,10 @@ class OffsetFit {
   void keep(double q, double qq, double xq) {
     const auto n = static_cast<double>(x_.size());
     const double determinant = n * qq - q * q;
-    if (!(determinant > 0)) return;
     double scale = (n * xq - sum_x_ * q) / determinant;
     double offset = (qq * sum_x_ - q * xq) / determinant;
-    if (offset_at_most_0_ && offset > 0) {
+    const bool all_at_one_level = !(determinant > 0);
+    if (all_at_one_level || (offset_at_most_0_ && offset > 0)) {
       offset = 0;
       scale = xq / qq;
     }

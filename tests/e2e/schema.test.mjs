@@ -43,6 +43,7 @@ test('frames follow the schema', { skip: whyNot }, async (t) => {
   const ended = (id) => new Promise((resolve, reject) => { waiting.set(id, { resolve, reject }); });
   const say = (frame) => { check('client', frame); socket.send(JSON.stringify(frame)); };
 
+  say({ type: 'stats' });
   const ends = [];
   const generate = (id, frame) => { ends.push(ended(id)); say({ type: 'generate', id, ...frame }); };
   const messages = [{ role: 'user', content: 'Tell me a story.' }];
@@ -65,6 +66,8 @@ test('frames follow the schema', { skip: whyNot }, async (t) => {
   socket.send('{"type":"generate","id":"x","prompt":"x","nonsense":1}');
   while ((seen.error ?? 0) < 4) await new Promise((resolve) => { setTimeout(resolve, 5); });
   assert.equal(seen.hello, 1);
+  while (!seen.stats) await new Promise((resolve) => { setTimeout(resolve, 5); });
+  say({ type: 'stats', on: false });
   assert.ok(seen.accepted >= 4 && seen.token > 20);
   socket.close();
 

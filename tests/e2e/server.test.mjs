@@ -8,6 +8,7 @@ import { startServer, untilMetric, whyNot } from './support/real_server.mjs';
 
 const kStory = 'Tell me a story about a cat and a boat.';
 const kCompany = 32;  // streams beside the page's, where it is to be watched or interrupted
+const kCrowd = 60;    // where it is to be interrupted again and again
 
 test('the page talks to the real server', { skip: whyNot }, async (t) => {
   const server = await startServer();
@@ -89,7 +90,7 @@ test('the page talks to the real server', { skip: whyNot }, async (t) => {
     await chip(page).waitFor();
     whole = await lastAnswer(page).textContent();
     await page.locator('#newChat').click();
-    const rest = await keepBusy(server.url, kCompany);
+    const rest = await keepBusy(server.url, kCrowd);
     await say(page, kStory);
     for (let length = 0, reloads = 0; reloads < 3; reloads++) {
       await page.waitForFunction((before) => document.querySelector('.chip')

@@ -24,10 +24,7 @@ struct Avx2Ints : PlainRounding<Avx2Ints> {
     __m256 low, high;
   };
 
-  template <bool kFirstLevel>
-  [[gnu::always_inline]] static void prefetch(const std::byte* p) {
-    _mm_prefetch(p, kFirstLevel ? _MM_HINT_T0 : _MM_HINT_T1);
-  }
+  [[gnu::always_inline]] static void prefetch(const std::byte* p) { _mm_prefetch(p, _MM_HINT_T1); }
 
   static __m256i load_half(const std::byte* p) {
     return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));

@@ -38,8 +38,7 @@ struct ScalarInts : PlainRounding<ScalarInts> {
     return r;
   }
 
-  /// Asks for a cache line: for the first level or, as others wait there as well, the second.
-  template <bool kFirstLevel>
+  /// Asks for a cache line: for the second level, since the first has few places to wait in.
   [[gnu::always_inline]] static void prefetch(const std::byte*) {}
 
   static Bytes load(const std::byte* p) {

@@ -35,13 +35,10 @@ struct VnniInts {
     return {_mm512_reduce_add_epi32(a), _mm512_reduce_add_epi32(b)};
   }
 
-  template <bool kFirstLevel>
-  [[gnu::always_inline]] static void prefetch(const std::byte* p) {
-    _mm_prefetch(p, kFirstLevel ? _MM_HINT_T0 : _MM_HINT_T1);
-  }
+  [[gnu::always_inline]] static void prefetch(const std::byte* p) { _mm_prefetch(p, _MM_HINT_T1); }
 
-  static Bytes load(const std::byte* p) { return _mm512_load_si512(p); }
-  static void store(std::byte* p, Bytes a) { _mm512_store_si512(p, a); }
+  static Bytes load(const std::byte* p) { return _mm512_loadu_si512(p); }
+  static void store(std::byte* p, Bytes a) { _mm512_storeu_si512(p, a); }
   static Bytes low_nibbles(Bytes a) { return _mm512_and_si512(a, _mm512_set1_epi8(15)); }
   static Bytes high_nibbles(Bytes a) {
     return _mm512_and_si512(_mm512_srli_epi16(a, 4), _mm512_set1_epi8(15));

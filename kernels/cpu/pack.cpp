@@ -65,7 +65,7 @@ void put_upper_bits(const Place& place, const std::array<int, kBlockCols>& q) {
 
 void pack_q8_0(const std::byte* row, std::size_t block, const Place& place) {
   const std::byte* src = row + block * 34;
-  place.put_half(0, src);
+  place.put_half(2 * kGroupRows * place.in_header, src);
   std::array<int, kBlockCols> q{};
   for (std::size_t c = 0; c < kBlockCols; ++c) q[c] = signed_byte_at(src, 2 + c) + 128;
   put_bytes(place, q);
@@ -86,7 +86,8 @@ void pack_small(const std::byte* row, std::size_t block, const Place& place) {
   constexpr std::size_t kBitsAt = 2 * kHalves;
   constexpr std::size_t kNibblesAt = kBitsAt + (kFive ? 4 : 0);
   const std::byte* src = row + block * (kNibblesAt + kBlockCols / 2);
-  for (std::size_t i = 0; i < kHalves; ++i) place.put_half(2 * kGroupRows * i, src + 2 * i);
+  for (std::size_t i = 0; i < kHalves; ++i)
+    place.put_half(2 * kGroupRows * (i + place.in_header), src + 2 * i);
   std::array<int, kBlockCols> q = low_then_high(src + kNibblesAt);
   if constexpr (kFive) {
     const std::uint32_t fifth = load_u32(src + kBitsAt);
@@ -181,17 +182,18 @@ void pack_groups(PackedFormat format, const std::byte* src, std::size_t row_byte
   const PackBlock pack = pack_block(format);
   if (pack == nullptr) return;
   const PackedShape shape = packed_shape(format);
-  const std::size_t header_bytes = packed_header_bytes(format, cols);
+  const std::size_t stretch = packed_stretch_bytes(format);
   const std::size_t group_bytes = packed_group_bytes(format, cols);
   for (std::size_t group = begin; group < end; ++group) {
     std::byte* out = packed + group * group_bytes;
     std::memset(out, 0, group_bytes);  // rows behind the last one stay zero
     for (std::size_t row = 0; row < kGroupRows && group * kGroupRows + row < rows; ++row) {
       const std::byte* from = src + (group * kGroupRows + row) * row_bytes;
-      for (std::size_t block = 0; block < cols / kBlockCols; ++block)
-        pack(from, block,
-             {out + block / shape.header_blocks * shape.header_bytes,
-              out + header_bytes + block * shape.quant_bytes, row, block % shape.header_blocks});
+      for (std::size_t block = 0; block < cols / kBlockCols; ++block) {
+        std::byte* header = out + block / shape.header_blocks * stretch;
+        const std::size_t in = block % shape.header_blocks;
+        pack(from, block, {header, header + shape.header_bytes + in * shape.quant_bytes, row, in});
+      }
     }
   }
 }

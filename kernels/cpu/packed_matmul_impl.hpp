@@ -22,7 +22,7 @@ inline constexpr std::size_t kPackedVectors = kBlockCols / 4;  ///< of 64 bytes,
 /// Weights that are worked on before the next tile of rows: about a third of a second level cache.
 inline constexpr std::size_t kPackedChunkBytes = 320 * 1024;
 /// From so many rows on, narrow weights are decoded first.
-inline constexpr std::size_t kDecodeFromRows = 17;
+inline constexpr std::size_t kDecodeFromRows = 96;
 /// Most bytes that a decoded block takes: two vectors of scales, then the numbers.
 inline constexpr std::size_t kDecodedBlockBytesMax = 64 * (2 + kPackedVectors);
 /// Weights are asked for so many bytes ahead of their use.
@@ -60,12 +60,12 @@ void unpack_five_bits(const std::byte* quants, typename S::Bytes* w) {
 
 template <class S, bool kHasMin>
 struct HalfScales {
-  static constexpr std::size_t kHeaderBlocks = 1;
+  static constexpr std::size_t kHeaderBlocks = kHasMin ? 1 : 2;
   static constexpr bool kMin = kHasMin;
   static constexpr bool kHalves = false;
-  static BlockScales<S> scales(const std::byte* header, std::size_t) {
+  static BlockScales<S> scales(const std::byte* header, std::size_t block) {
     BlockScales<S> s;
-    s.scale = S::load_f16(header);
+    s.scale = S::load_f16(header + 32 * block);
     if constexpr (kHasMin) s.min = S::negate(S::load_f16(header + 32));
     return s;
   }
@@ -88,6 +88,8 @@ struct SuperScales {
 template <class S>
 struct PackedQ80 : HalfScales<S, false> {
   static constexpr PackedFormat kFormat = PackedFormat::kQ8_0;
+  static constexpr std::size_t kHeaderBytes = packed_shape(kFormat).header_bytes;
+  static constexpr std::size_t kQuantBytes = packed_shape(kFormat).quant_bytes;
   static constexpr int kAdded = 0;
   static constexpr bool kWide = true;  ///< numbers use all eight bits
   static void unpack(const std::byte* quants, typename S::Bytes* w) {
@@ -98,6 +100,8 @@ struct PackedQ80 : HalfScales<S, false> {
 template <class S>
 struct PackedQ40 : HalfScales<S, false> {
   static constexpr PackedFormat kFormat = PackedFormat::kQ4_0;
+  static constexpr std::size_t kHeaderBytes = packed_shape(kFormat).header_bytes;
+  static constexpr std::size_t kQuantBytes = packed_shape(kFormat).quant_bytes;
   static constexpr int kAdded = 4;  // 8
   static constexpr bool kWide = false;
   static void unpack(const std::byte* quants, typename S::Bytes* w) {
@@ -107,6 +111,8 @@ struct PackedQ40 : HalfScales<S, false> {
 template <class S>
 struct PackedQ41 : HalfScales<S, true> {
   static constexpr PackedFormat kFormat = PackedFormat::kQ4_1;
+  static constexpr std::size_t kHeaderBytes = packed_shape(kFormat).header_bytes;
+  static constexpr std::size_t kQuantBytes = packed_shape(kFormat).quant_bytes;
   static constexpr int kAdded = 32;  // nothing
   static constexpr bool kWide = false;
   static void unpack(const std::byte* quants, typename S::Bytes* w) {
@@ -116,6 +122,8 @@ struct PackedQ41 : HalfScales<S, true> {
 template <class S>
 struct PackedQ50 : HalfScales<S, false> {
   static constexpr PackedFormat kFormat = PackedFormat::kQ5_0;
+  static constexpr std::size_t kHeaderBytes = packed_shape(kFormat).header_bytes;
+  static constexpr std::size_t kQuantBytes = packed_shape(kFormat).quant_bytes;
   static constexpr int kAdded = 3;  // 16
   static constexpr bool kWide = false;
   static void unpack(const std::byte* quants, typename S::Bytes* w) {
@@ -125,6 +133,8 @@ struct PackedQ50 : HalfScales<S, false> {
 template <class S>
 struct PackedQ51 : HalfScales<S, true> {
   static constexpr PackedFormat kFormat = PackedFormat::kQ5_1;
+  static constexpr std::size_t kHeaderBytes = packed_shape(kFormat).header_bytes;
+  static constexpr std::size_t kQuantBytes = packed_shape(kFormat).quant_bytes;
   static constexpr int kAdded = 32;
   static constexpr bool kWide = false;
   static void unpack(const std::byte* quants, typename S::Bytes* w) {
@@ -134,6 +144,8 @@ struct PackedQ51 : HalfScales<S, true> {
 template <class S>
 struct PackedQ4K : SuperScales<S> {
   static constexpr PackedFormat kFormat = PackedFormat::kQ4_K;
+  static constexpr std::size_t kHeaderBytes = packed_shape(kFormat).header_bytes;
+  static constexpr std::size_t kQuantBytes = packed_shape(kFormat).quant_bytes;
   static constexpr int kAdded = 32;
   static constexpr bool kWide = false;
   static void unpack(const std::byte* quants, typename S::Bytes* w) {
@@ -143,6 +155,8 @@ struct PackedQ4K : SuperScales<S> {
 template <class S>
 struct PackedQ5K : SuperScales<S> {
   static constexpr PackedFormat kFormat = PackedFormat::kQ5_K;
+  static constexpr std::size_t kHeaderBytes = packed_shape(kFormat).header_bytes;
+  static constexpr std::size_t kQuantBytes = packed_shape(kFormat).quant_bytes;
   static constexpr int kAdded = 32;
   static constexpr bool kWide = false;
   static void unpack(const std::byte* quants, typename S::Bytes* w) {
@@ -152,6 +166,8 @@ struct PackedQ5K : SuperScales<S> {
 template <class S>
 struct PackedQ6K {
   static constexpr PackedFormat kFormat = PackedFormat::kQ6_K;
+  static constexpr std::size_t kHeaderBytes = packed_shape(kFormat).header_bytes;
+  static constexpr std::size_t kQuantBytes = packed_shape(kFormat).quant_bytes;
   static constexpr int kAdded = 2;  // 32
   static constexpr bool kWide = false;
   static constexpr std::size_t kHeaderBlocks = 8;
@@ -186,6 +202,7 @@ struct DecodedWeights {
   static constexpr int kAdded = 0;
   static constexpr bool kWide = true;
   static constexpr std::size_t kHeaderBytes = 64 * (1 + (kMin ? 1 : 0) + (kHalves ? 1 : 0));
+  static constexpr std::size_t kQuantBytes = 64 * kPackedVectors;
   static constexpr std::size_t kBytes = kHeaderBytes + 64 * kPackedVectors;  ///< of a block
   static BlockScales<S> scales(const std::byte* header, std::size_t) {
     BlockScales<S> s;
@@ -200,13 +217,10 @@ struct DecodedWeights {
 
 // -- tiles ------------------------------------------------------------------------------------
 
-/// Where the blocks of a group lie: header h at headers + h * header_stride, and so on.
+/// One group: headers and the blocks they serve, one after the other.
 struct GroupBlocks {
-  const std::byte* headers;
-  std::size_t header_stride;
-  const std::byte* quants;
-  std::size_t quant_stride;
-  std::size_t count;
+  const std::byte* at;
+  std::size_t count;  ///< blocks
 };
 
 /// The QuantizedBlock of row i of a tile. Four bases and multiples that addresses can express.
@@ -235,10 +249,10 @@ typename S::Int first_sum(const std::byte* block) {
 }
 
 /// Always inlined: a compiler may take the call of a function without effect away.
-template <class S, std::size_t kBytes, bool kFirstLevel>
+template <class S, std::size_t kBytes>
 [[gnu::always_inline]] inline void prefetch_lines(const std::byte* p) {
-  S::template prefetch<kFirstLevel>(p);
-  if constexpr (kBytes > 64) prefetch_lines<S, kBytes - 64, kFirstLevel>(p + 64);
+  S::prefetch(p);
+  if constexpr (kBytes > 64) prefetch_lines<S, kBytes - 64>(p + 64);
 }
 
 /// y = x W^T for X rows and one group; writes the outputs [first, last) of the group.
@@ -250,16 +264,17 @@ void packed_tile(const GroupBlocks& group, const std::byte* x, std::size_t x_str
 #pragma GCC unroll 16
   for (std::size_t i = 0; i < X; ++i) sum[i] = S::zero_floats();
   TileRows<S, X> rows(x, x_stride);
-  const std::byte* header = group.headers;
-  const std::byte* quants = group.quants;
-  for (std::size_t block = 0; block < group.count;) {
-    for (std::size_t in = 0; in < W::kHeaderBlocks; ++in, ++block) {
-      if constexpr (kStreamed) {
-        constexpr PackedShape kShape = packed_shape(W::kFormat);
-        constexpr std::size_t kBytes =
-            kShape.quant_bytes + kShape.header_bytes / kShape.header_blocks;
-        // One row leaves the first level room for lines on their way; more rows keep it busy.
-        prefetch_lines<S, kBytes, X == 1>(group.headers + block * kBytes + kPackedPrefetchBytes);
+  const std::byte* header = group.at;
+  for (std::size_t left = group.count; left > 0;) {
+    const std::byte* quants = header + W::kHeaderBytes;
+    const std::size_t together = left < W::kHeaderBlocks ? left : W::kHeaderBlocks;
+    left -= together;
+    for (std::size_t in = 0; in < together; ++in) {
+      // One or two rows are quick enough for the processor to read ahead by itself; more need
+      // every single line asked for: the first one missing would be waited for.
+      if constexpr (kStreamed && X > 2) {
+        constexpr std::size_t kShare = packed_stretch_bytes(W::kFormat) / W::kHeaderBlocks;
+        prefetch_lines<S, kShare>(header + in * kShare + kPackedPrefetchBytes);
       }
       typename S::Bytes w[kPackedVectors];
       W::unpack(quants, w);
@@ -301,9 +316,9 @@ void packed_tile(const GroupBlocks& group, const std::byte* x, std::size_t x_str
         for (std::size_t i = 0; i < X; ++i)
           sum[i] = S::subtract_product(sum[i], scales.min, rows[i] + offsetof(QuantizedBlock, sum));
       rows.next();
-      quants += group.quant_stride;
+      quants += W::kQuantBytes;
     }
-    header += group.header_stride;
+    header = quants;
   }
   for (std::size_t i = 0; i < X; ++i)
     S::store_scaled(y + i * y_stride, sum[i], x + i * x_stride, first, last);
@@ -335,10 +350,7 @@ struct GroupPart {
 
 template <class S, class W>
 GroupBlocks packed_group(const PackedOperands& m, std::size_t group) {
-  constexpr PackedShape kShape = packed_shape(W::kFormat);
-  const std::byte* at = m.weights + group * packed_group_bytes(W::kFormat, m.cols);
-  return {at, kShape.header_bytes, at + packed_header_bytes(W::kFormat, m.cols), kShape.quant_bytes,
-          m.cols / kBlockCols};
+  return {m.weights + group * packed_group_bytes(W::kFormat, m.cols), m.cols / kBlockCols};
 }
 
 /// Weights as they were packed.
@@ -363,11 +375,13 @@ void packed_direct(const PackedOperands& m, std::size_t begin, std::size_t end) 
 
 template <class S, class W, class D>
 void decode_group(const GroupBlocks& group, std::byte* out) {
+  constexpr std::size_t kStretch = packed_stretch_bytes(W::kFormat);
   for (std::size_t block = 0; block < group.count; ++block, out += D::kBytes) {
+    const std::byte* header = group.at + block / W::kHeaderBlocks * kStretch;
+    const std::size_t in = block % W::kHeaderBlocks;
     typename S::Bytes w[kPackedVectors];
-    W::unpack(group.quants + block * group.quant_stride, w);
-    const BlockScales<S> scales = W::scales(
-        group.headers + block / W::kHeaderBlocks * group.header_stride, block % W::kHeaderBlocks);
+    W::unpack(header + W::kHeaderBytes + in * W::kQuantBytes, w);
+    const BlockScales<S> scales = W::scales(header, in);
     S::store_floats(out, scales.scale);
     if constexpr (W::kMin) S::store_floats(out + 64, scales.min);
     if constexpr (W::kHalves) S::store_floats(out + 64, scales.second);
@@ -393,9 +407,8 @@ void packed_decoded(const PackedOperands& m, std::size_t begin, std::size_t end,
     for (std::size_t row = 0; row < m.rows; row += X)
       for (std::size_t j = g; j < stop; ++j) {
         const GroupPart<S> part(j, begin, end);
-        const std::byte* at = workspace + (j - g) * blocks * D::kBytes;
-        packed_rows<S, D, X, false>({at, D::kBytes, at + D::kHeaderBytes, D::kBytes, blocks}, m,
-                                    row, row + X < m.rows ? row + X : m.rows, m.y + j * kGroupRows,
+        packed_rows<S, D, X, false>({workspace + (j - g) * blocks * D::kBytes, blocks}, m, row,
+                                    row + X < m.rows ? row + X : m.rows, m.y + j * kGroupRows,
                                     part.first, part.last);
       }
   }

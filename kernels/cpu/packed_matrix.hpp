@@ -4,12 +4,13 @@
 // of a group lie so that one vector holds 4 neighbouring columns of all 16 rows:
 //   byte 4 r + c of vector v  =  row r, column 4 v + c
 // so a vector instruction that adds four products to each 32-bit lane computes 16 outputs side by
-// side, and no sum across lanes is ever needed. Values are kept exactly as the file has them;
-// the same bits, in another place. Scales of a group come first, then its numbers:
-//   group  = [headers: scales of all blocks][numbers of block 0][numbers of block 1]...
+// side, and no sum across lanes is ever needed. Values are kept exactly as the file has them; the
+// same bits, in another place. Scales stand right before the numbers they belong to, so that a
+// product reads one unbroken stream of cache lines: the processor then reads ahead by itself.
+//   group  = [scales of blocks 0, 1][numbers of block 0][of block 1][scales of blocks 2, 3] ...
 //
-// Worked example, Q8_0 [4864 x 896]: 304 groups of 28 blocks; a group is 28 x 32 bytes of f16
-// scales and 28 x 512 bytes of numbers: 15232 bytes, as many as in the file.
+// Worked example, Q8_0 [4864 x 896]: 304 groups of 28 blocks; two blocks are 2 x 16 f16 scales and
+// 2 x 16 x 32 numbers: 1088 bytes, a group 15232, as many as in the file.
 //
 // Activations are rounded to 8 bits in blocks of 32: x = q 2^k f. The factor f belongs to the
 // row, the exponent k to the block, so that a sum over blocks of different size needs no
@@ -49,13 +50,13 @@ struct PackedShape {
 [[maybe_unused]] static constexpr PackedShape packed_shape(PackedFormat format) {
   switch (format) {
     case PackedFormat::kQ8_0:
-      return {32, 1, 512};  // f16 d
+      return {64, 2, 512};  // f16 d of two blocks
     case PackedFormat::kQ4_0:
-      return {32, 1, 256};  // f16 d
+      return {64, 2, 256};  // likewise
     case PackedFormat::kQ4_1:
       return {64, 1, 256};  // f16 d, f16 m
     case PackedFormat::kQ5_0:
-      return {32, 1, 256 + 64};  // f16 d; the fifth bits follow the nibbles
+      return {64, 2, 256 + 64};  // likewise; the fifth bits follow the nibbles
     case PackedFormat::kQ5_1:
       return {64, 1, 256 + 64};
     case PackedFormat::kQ4_K:
@@ -63,7 +64,7 @@ struct PackedShape {
     case PackedFormat::kQ5_K:
       return {64 + 8 * 32, 8, 256 + 64};
     case PackedFormat::kQ6_K:
-      return {32 + 16 * 16, 8, 256 + 128};  // f16 d, sixteen i8 scales
+      return {320, 8, 256 + 128};  // f16 d, sixteen i8 scales, 32 bytes of nothing
     case PackedFormat::kBF16:
       return {0, 1, 1024};  // two columns of 16 rows in a vector
     case PackedFormat::kNone:
@@ -72,17 +73,18 @@ struct PackedShape {
   return {};
 }
 
-/// Where the numbers of a group begin: behind the headers, on a whole cache line.
-[[maybe_unused]] static constexpr std::size_t packed_header_bytes(PackedFormat format,
-                                                                  std::size_t cols) {
+/// Bytes of a header and the blocks that it serves: whole cache lines.
+[[maybe_unused]] static constexpr std::size_t packed_stretch_bytes(PackedFormat format) {
   const PackedShape shape = packed_shape(format);
-  const std::size_t bytes = cols / kBlockCols / shape.header_blocks * shape.header_bytes;
-  return (bytes + 63) / 64 * 64;
+  return shape.header_bytes + shape.header_blocks * shape.quant_bytes;
 }
 
 [[maybe_unused]] static constexpr std::size_t packed_group_bytes(PackedFormat format,
                                                                  std::size_t cols) {
-  return packed_header_bytes(format, cols) + cols / kBlockCols * packed_shape(format).quant_bytes;
+  const PackedShape shape = packed_shape(format);
+  const std::size_t blocks = cols / kBlockCols;  // the last header may serve fewer than it could
+  const std::size_t headers = (blocks + shape.header_blocks - 1) / shape.header_blocks;
+  return headers * shape.header_bytes + blocks * shape.quant_bytes;
 }
 
 /// Bytes of a packed matrix; rows are filled up to whole groups.

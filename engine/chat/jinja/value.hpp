@@ -67,7 +67,7 @@ class Dict {
   using Entry = std::pair<Value, Value>;
 
   const std::vector<Entry>& entries() const { return entries_; }
-  std::size_t size() const { return entries_.size(); }
+  std::size_t size() const;
   const Value* find(const Value& key) const;
   const Value* find(std::string_view key) const;
   /// Replaces the value of an equal key (which stays as it was) or appends. Throws for an
@@ -96,7 +96,7 @@ class Namespace {
   Namespace& operator=(const Namespace&) = delete;
   const Value* find(std::string_view name) const;
   void set(std::string_view name, Value value);
-  void clear() { attributes_.clear(); }
+  void clear();
 
  private:
   std::vector<std::pair<std::string, Value>> attributes_;
@@ -216,6 +216,14 @@ class Value {
   }
   Storage storage_;
 };
+
+// These look into pairs of values, which are complete only here.
+inline std::size_t Dict::size() const {
+  return entries_.size();
+}
+inline void Namespace::clear() {
+  attributes_.clear();
+}
 
 /// What a call passes.
 struct Arguments {

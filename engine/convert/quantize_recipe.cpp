@@ -76,7 +76,7 @@ std::int64_t layer_of(std::string_view name) {
 bool in_sensitive_layer(std::string_view name, std::int64_t num_layers) {
   const std::int64_t layer = layer_of(name);
   const std::int64_t eighth = num_layers / 8;
-  return layer < eighth || layer >= num_layers - eighth || (layer - eighth) % 3 == 2;
+  return layer < eighth || layer >= 7 * num_layers / 8 || (layer - eighth) % 3 == 2;
 }
 
 /// Types with a little more bits and smaller blocks, in turn.

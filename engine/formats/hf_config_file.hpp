@@ -25,6 +25,7 @@ class HfConfigFile {
   /// The language model's part: the whole file, or "text_config" of a model with several parts.
   simdjson::dom::element text_part() const { return text_part_; }
   simdjson::dom::element root() const { return file_.root(); }
+  const std::filesystem::path& path() const { return file_.path(); }
 
   std::optional<std::int64_t> integer(Names names) const;
   std::optional<double> number(Names names) const;

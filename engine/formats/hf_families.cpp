@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "engine/base/error.hpp"
 #include "engine/formats/hf_family.hpp"
 #include "engine/formats/quote_text.hpp"
 
@@ -333,6 +334,12 @@ const HfFamily* find_by_type(std::string_view model_type) {
   return nullptr;
 }
 
+[[noreturn]] void refuse(const HfConfigFile& config, std::string_view what, std::string_view name) {
+  throw Error(ErrorCode::kUnsupported,
+              fmt::format("{} describes a model {} {}, which this build can't run; it runs {}.",
+                          config.path().string(), what, quote_text(name), known_hf_families()));
+}
+
 }  // namespace
 
 const HfFamily& find_hf_family(const HfConfigFile& config) {
@@ -342,14 +349,12 @@ const HfFamily& find_hf_family(const HfConfigFile& config) {
     for (const std::string& name : *classes) {
       if (const HfFamily* family = find_by_class(name)) return *family;
     }
-    config.unsupported(fmt::format("the model class {} (\"architectures\"); known model types: {}",
-                                   quote_text(classes->front()), known_hf_families()));
+    refuse(config, "of the class", classes->front());
   }
   const auto type = text_member(config.root(), "model_type");
   if (!type) config.corrupt("neither \"architectures\" nor \"model_type\" says what it is");
   if (const HfFamily* family = find_by_type(*type)) return *family;
-  config.unsupported(fmt::format("the model type {} (\"model_type\"); known: {}", quote_text(*type),
-                                 known_hf_families()));
+  refuse(config, "of the type", *type);
 }
 
 std::string known_hf_families() {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,6 +31,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static const sluice::test::TempFolder folder;
   const std::string_view input(reinterpret_cast<const char*>(data), size);
   const std::size_t parting = std::min(input.find('\0'), input.size());
+  // Writing over a file may wait for the disk; a new one does not.
+  std::filesystem::remove(folder.path() / "config.json");
+  std::filesystem::remove(folder.path() / "model.safetensors");
   folder.write("config.json", input.substr(0, parting));
   folder.write("model.safetensors", input.substr(std::min(parting + 1, input.size())));
   try {

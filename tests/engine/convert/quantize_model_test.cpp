@@ -212,6 +212,8 @@ TEST_CASE("recipes choose types by name place and shape") {
   CHECK(type("q8-full-embedding", "token_embd.weight", wide, DType::kBF16) == DType::kBF16);
   CHECK(type("q8-full-embedding", "output.weight", wide, DType::kF32) == DType::kF32);
   CHECK(type("q8-full-embedding", "blk.5.attn_q.weight", wide) == DType::kQ8_0);
+  CHECK(quantized_type(*find_quantize_recipe("Q4_K_M"), {.num_layers = 2},
+                       {"blk.1.attn_v.weight", wide, DType::kF16}) == DType::kQ6_K);
   CHECK(find_quantize_recipe("Q9") == nullptr);
 }
 

@@ -91,10 +91,16 @@ std::vector<std::string> what_fits(const MemoryPlan& plan, const PoolSizing& siz
   return ways;
 }
 
-/// Bytes of memory of which `needed` are left after the headroom.
-std::size_t limit_for(std::size_t needed, double headroom) {
-  const double limit = std::ceil(static_cast<double>(needed) / (1.0 - headroom));
-  return limit >= 9.0e18 ? kMost : static_cast<std::size_t>(limit);
+/// Memory of which `needed` bytes are left after the headroom, as --memory takes it: "26GiB",
+/// "5310MiB", rounded up.
+std::string limit_for(std::size_t needed, double headroom) {
+  constexpr double kMiB = 1024.0 * 1024.0;
+  constexpr double kGiB = 1024.0 * kMiB;
+  const double limit = static_cast<double>(needed) / (1.0 - headroom) + 1.0;
+  const bool large = limit >= 8.0 * kGiB;
+  const double units = std::ceil(limit / (large ? kGiB : kMiB));
+  if (units > 1.0e9) return format_bytes(kMost);
+  return std::to_string(static_cast<std::int64_t>(units)) + (large ? "GiB" : "MiB");
 }
 
 /// Says what is needed, how much is lacking, and what would fit instead. `smaller`: the pool in
@@ -120,14 +126,13 @@ std::size_t limit_for(std::size_t needed, double headroom) {
   if (ways.empty()) {
     const std::size_t least = fixed + sizing.bytes(1, sizing.block_size);
     message += "no context fits beside the weights: give it at least " +
-               format_bytes(limit_for(least, headroom)) + " of memory or use a smaller model.";
+               limit_for(least, headroom) + " of memory or use a smaller model.";
   } else {
     message += "what fits: " + ways.front() + (ways.size() > 1 ? ", or " + ways.back() : "");
     if (smaller.bytes(sequences, plan.context) <= for_pool) {
       message += ", or all of it with --kv-type q8_0";
     }
-    message += "; all of it as it is fits with --memory " +
-               format_bytes(limit_for(needed, headroom)) + ".";
+    message += "; all of it as it is fits with --memory " + limit_for(needed, headroom) + ".";
   }
   throw Error(ErrorCode::kDoesNotFit, message);
 }

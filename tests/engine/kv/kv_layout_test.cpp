@@ -149,7 +149,11 @@ TEST_CASE("a plan that does not fit names settings that do") {
   CHECK(message.find("--kv-type q8_0") != std::string::npos);
   const std::size_t at = message.find("--memory ");
   REQUIRE(at != std::string::npos);
-  // What it names works.
+  // What it names works: memory in whole GiB, or a smaller type.
+  const auto gib = static_cast<std::size_t>(std::stoi(message.substr(at + 9)));
+  CHECK(message.substr(at + 9).find("GiB") == std::to_string(gib).size());
+  CHECK(make_plan(config, 0, request(8192, 4, gib * kGiB)).sequences == 4);
+  CHECK_THROWS_AS(make_plan(config, 0, request(8192, 4, (gib - 1) * kGiB)), Error);
   asked.kv_type_k = asked.kv_type_v = DType::kQ8_0;
   CHECK(make_plan(config, 0, asked).sequences == 4);
 }

@@ -13,7 +13,8 @@
 
 namespace sluice::app {
 void EngineOptions::add_to(CLI::App& command, EngineUse use, bool model_is_positional) {
-  const std::string model_help = "Model: a GGUF file or a Hugging Face folder. Default: the bundled demo model";
+  const std::string model_help =
+      "Model: a GGUF file or a Hugging Face folder. Default: the bundled demo model";
   if (model_is_positional) {
     command.add_option("MODEL,-m,--model", config.model, model_help);
   } else {

@@ -12,6 +12,11 @@ namespace {
 
 constexpr std::int32_t kBlockSize = 16;
 
+Arithmetic arithmetic_of(kernels::PackedFormat format) {
+  if (format == kernels::PackedFormat::kF16) return Arithmetic::kF32;
+  return format == kernels::PackedFormat::kBF16 ? Arithmetic::kBf16 : Arithmetic::kInt8;
+}
+
 Position blocks_for(Position positions) {
   return (positions + kBlockSize - 1) / kBlockSize;
 }
@@ -50,7 +55,7 @@ BenchEngine::BenchEngine(const BenchSettings& settings, std::int32_t sequences, 
       layer_weights_ += elements;
     const kernels::PackedFormat format = packed_format_of(tensor.type);
     if (!options_.precise && format != kernels::PackedFormat::kNone)
-      arithmetic_ = format == kernels::PackedFormat::kBF16 ? Arithmetic::kBf16 : Arithmetic::kInt8;
+      arithmetic_ = arithmetic_of(format);
   }
 }
 

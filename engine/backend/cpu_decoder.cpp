@@ -61,7 +61,7 @@ CpuDecoder::CpuDecoder(const ModelConfig& config, DecoderWeights weights,
   sines_ = take(sizes.sines);
   logits_ = take(sizes.logits);
   float* rounded = take(sizes.rounded);
-  products_.emplace(kernels, threads, next, sizes.per_thread, rounded);
+  products_.emplace(kernels, threads, next, sizes.per_thread, std::span(rounded, sizes.rounded));
   feed_forward_.emplace(config_, *products_, buffers, max_rows_);
   row_slices_.reserve(max_rows_);
 }

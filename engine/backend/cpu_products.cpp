@@ -1,6 +1,7 @@
 #include "engine/backend/cpu_products.hpp"
 
 #include <algorithm>
+#include <cassert>
 
 namespace sluice {
 
@@ -34,7 +35,7 @@ void CpuProducts::multiply(std::span<const Product> products) {
 
 std::span<const std::byte* const> CpuProducts::prepare(std::span<const Product> products) {
   prepared_.clear();
-  std::byte* next = rounded_;
+  std::byte* next = rounded_.data();
   const Product* before = nullptr;  // the last product whose input was rounded
   for (const Product& product : products) {
     const kernels::WeightMatrix& weight = product.projection->weight;
@@ -52,6 +53,8 @@ std::span<const std::byte* const> CpuProducts::prepare(std::span<const Product> 
     for_each_row(product.rows, [&](std::size_t row) {
       packed.prepare_row(product.x + row * weight.cols, weight.cols, next + row * row_bytes);
     });
+    assert(static_cast<std::size_t>(next - rounded_.data()) + product.rows * row_bytes <=
+           rounded_.size());
     prepared_.push_back(next);
     next += product.rows * row_bytes;
     before = &product;

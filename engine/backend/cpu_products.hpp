@@ -27,12 +27,12 @@ class CpuProducts {
   /// `per_thread`: `thread_floats` floats of work space for each thread of the pool.
   /// `rounded`: room for the inputs of one multiply() after quantize_row, 64-byte aligned.
   CpuProducts(const kernels::KernelTable& kernels, kernels::ThreadPool& threads, float* per_thread,
-              std::size_t thread_floats, float* rounded)
+              std::size_t thread_floats, std::span<float> rounded)
       : kernels_(kernels),
         threads_(threads),
         per_thread_(per_thread),
         thread_floats_(thread_floats),
-        rounded_(reinterpret_cast<std::byte*>(rounded)) {}
+        rounded_(std::as_writable_bytes(rounded)) {}
 
   const kernels::KernelTable& kernels() const { return kernels_; }
   kernels::ThreadPool& threads() const { return threads_; }
@@ -72,7 +72,7 @@ class CpuProducts {
   kernels::ThreadPool& threads_;
   float* per_thread_;
   std::size_t thread_floats_;
-  std::byte* rounded_;
+  std::span<std::byte> rounded_;
   std::vector<const std::byte*> prepared_;  ///< for each product of the current call
 };
 

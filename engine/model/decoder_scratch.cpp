@@ -41,13 +41,14 @@ DecoderScratch decoder_scratch(const ModelConfig& config, Position max_batch_tok
   s.scores = whole_lines(rows * size(experts.count));
   s.cosines = s.sines = whole_lines(rows * size(config.rope_dims) / 2 * config.ropes.size());
   s.logits = whole_lines(std::min(rows, size(max_sampled_rows)) * size(config.vocab_size));
-  const auto rounded = [](std::size_t count, std::size_t cols) {
-    return whole_lines(count * kernels::quantized_row_bytes(cols) / sizeof(float));
+  // Products that share an input need a form of it each when their weights have different types.
+  const auto rounded = [](std::size_t count, std::size_t cols, std::size_t forms) {
+    return whole_lines(forms * count * kernels::prepared_row_bytes_max(cols) / sizeof(float));
   };
   s.rounded =
-      std::max({rounded(rows, hidden), rounded(rows, q_dim),
-                rounded(rows, size(std::max(config.ffn_size, experts.shared_ffn_size))),
-                rounded(routed_rows, hidden), rounded(routed_rows, size(experts.ffn_size))});
+      std::max({rounded(rows, hidden, 3), rounded(rows, q_dim, 1),
+                rounded(rows, size(std::max(config.ffn_size, experts.shared_ffn_size)), 1),
+                rounded(routed_rows, hidden, 2), rounded(routed_rows, size(experts.ffn_size), 1)});
   const std::size_t longest = std::max({hidden, q_dim, size(config.ffn_size),
                                         size(experts.ffn_size), size(experts.shared_ffn_size)});
   s.per_thread = whole_lines(

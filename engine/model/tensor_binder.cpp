@@ -64,6 +64,8 @@ kernels::PackedFormat packed_format_of(DType type) {
       return PackedFormat::kQ6_K;
     case DType::kBF16:
       return PackedFormat::kBF16;
+    case DType::kF16:
+      return PackedFormat::kF16;
     default:
       return PackedFormat::kNone;
   }

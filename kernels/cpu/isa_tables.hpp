@@ -15,6 +15,7 @@ extern const PackedKernels kAvx2Packed;
 extern const KernelTable kAvx512Table;
 extern const PackedKernels kVnniPacked;
 extern const PackedKernels kBf16Packed;
+extern const PackedKernels kF16Packed;
 #endif
 
 }  // namespace sluice::kernels

@@ -33,6 +33,7 @@ KernelTable with_packed(Isa isa, const KernelTable& table, const PackedKernels& 
   result.isa = isa;
   result.packed = packed;
 #if defined(__x86_64__)
+  if (isa == Isa::kAvx512 || isa == Isa::kAvx512Vnni) result.packed_f16 = kF16Packed;
   if (isa == Isa::kAvx512Vnni && __builtin_cpu_supports("avx512bf16") != 0)
     result.packed_bf16 = kBf16Packed;
 #endif

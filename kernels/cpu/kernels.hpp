@@ -161,9 +161,11 @@ struct KernelTable {
 
   PackedKernels packed = {};       ///< integer formats, by the best set that `isa` includes
   PackedKernels packed_bf16 = {};  ///< empty where there is no instruction for it
+  PackedKernels packed_f16 = {};   ///< likewise
 
   /// Empty when this machine has no kernels for the format.
   const PackedKernels& packed_for(PackedFormat format) const {
+    if (format == PackedFormat::kF16) return packed_f16;
     return format == PackedFormat::kBF16 ? packed_bf16 : packed;
   }
 };

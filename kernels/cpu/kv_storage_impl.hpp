@@ -128,11 +128,28 @@ void decode_keys_q4(const KeyColumns& c, std::size_t dim, float* dst) {
   });
 }
 
+/// Plain keys whose columns are whole vectors, the common case of a long context: the element
+/// type is looked at once, not for every vector.
+template <class S, KvEncoding kEncoding>
+void decode_whole_keys(const KeyColumns& c, std::size_t dim, float* dst) {
+  constexpr std::size_t kBytes = kEncoding == KvEncoding::kF32 ? 4 : 2;
+  for (std::size_t d = 0; d < dim; ++d) {
+    const std::byte* row = c.block + (d * c.block_size + c.offset) * kBytes;
+    for (std::size_t p = 0; p < c.columns; p += S::kWidth)
+      S::store(dst + d * kAttentionTile + p, load_plain<S>(kEncoding, row + p * kBytes));
+  }
+}
+
 /// K of some positions of a block to columns of a tile: dst [dim x kAttentionTile].
 template <class S>
 void decode_keys(KvEncoding encoding, const KeyColumns& c, std::size_t dim, float* dst) {
   if (encoding == KvEncoding::kQ8_0) return decode_keys_q8<S>(c, dim, dst);
   if (encoding == KvEncoding::kQ4_0) return decode_keys_q4<S>(c, dim, dst);
+  if (c.columns % S::kWidth == 0) {
+    if (encoding == KvEncoding::kF16) return decode_whole_keys<S, KvEncoding::kF16>(c, dim, dst);
+    if (encoding == KvEncoding::kBF16) return decode_whole_keys<S, KvEncoding::kBF16>(c, dim, dst);
+    return decode_whole_keys<S, KvEncoding::kF32>(c, dim, dst);
+  }
   const std::size_t bytes = plain_bytes(encoding);
   for (std::size_t d = 0; d < dim; ++d)
     decode_plain<S>(encoding, c.block + (d * c.block_size + c.offset) * bytes, c.columns,

@@ -147,6 +147,13 @@ void pack_bf16(const std::byte* row, std::size_t block, const Place& place) {
                 row + 2 * (block * kBlockCols + 2 * v), 4);
 }
 
+/// Vector v of a block holds column 2 v of all rows, then column 2 v + 1.
+void pack_f16(const std::byte* row, std::size_t block, const Place& place) {
+  for (std::size_t c = 0; c < kBlockCols; ++c)
+    std::memcpy(place.quants + c * kVectorBytes / 2 + 2 * place.row,
+                row + 2 * (block * kBlockCols + c), 2);
+}
+
 using PackBlock = void (*)(const std::byte* row, std::size_t block, const Place& place);
 
 PackBlock pack_block(PackedFormat format) {
@@ -169,6 +176,8 @@ PackBlock pack_block(PackedFormat format) {
       return pack_q6_k;
     case PackedFormat::kBF16:
       return pack_bf16;
+    case PackedFormat::kF16:
+      return pack_f16;
     case PackedFormat::kNone:
       break;
   }

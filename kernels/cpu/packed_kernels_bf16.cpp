@@ -35,7 +35,8 @@ void tile(const std::byte* weights, std::size_t cols, const std::byte* x, std::s
   for (std::size_t i = 0; i < X; ++i) sum[i] = _mm512_setzero_ps();
   for (std::size_t pair = 0; pair < cols / 2; ++pair) {
     const std::byte* at = weights + pair * 64;
-    if constexpr (kStreamed) _mm_prefetch(at + kPrefetchBytes, X == 1 ? _MM_HINT_T0 : _MM_HINT_T1);
+    // One or two rows are quick enough for the processor to read ahead by itself.
+    if constexpr (kStreamed && X > 2) _mm_prefetch(at + kPrefetchBytes, _MM_HINT_T1);
     const __m512i bits = _mm512_load_si512(at);
     __m512bh w;
     __builtin_memcpy(&w, &bits, sizeof(w));

@@ -447,7 +447,8 @@ void packed_matmul(const PackedOperands& m, std::size_t begin, std::size_t end,
       return packed_format<S, PackedQ5K<S>>(m, begin, end, workspace);
     case PackedFormat::kQ6_K:
       return packed_format<S, PackedQ6K<S>>(m, begin, end, workspace);
-    case PackedFormat::kBF16:  // packed_bf16_avx512bf16.cpp
+    case PackedFormat::kBF16:  // packed_kernels_bf16.cpp
+    case PackedFormat::kF16:   // packed_kernels_f16_avx512.cpp
     case PackedFormat::kNone:
       return;
   }

@@ -34,7 +34,8 @@ enum class PackedFormat : std::uint8_t {
   kQ4_K,
   kQ5_K,
   kQ6_K,
-  kBF16
+  kBF16,
+  kF16
 };
 
 inline constexpr std::size_t kGroupRows = 16;
@@ -66,7 +67,9 @@ struct PackedShape {
     case PackedFormat::kQ6_K:
       return {320, 8, 256 + 128};  // f16 d, sixteen i8 scales, 32 bytes of nothing
     case PackedFormat::kBF16:
-      return {0, 1, 1024};  // two columns of 16 rows in a vector
+      return {0, 1, 1024};  // two columns of 16 rows in a vector, side by side in each lane
+    case PackedFormat::kF16:
+      return {0, 1, 1024};  // two columns of 16 rows in a vector, one after the other
     case PackedFormat::kNone:
       break;
   }
@@ -129,12 +132,19 @@ inline constexpr std::size_t kRowHeaderBytes = 16;
   return (bytes + 63) / 64 * 64 + ((bytes + 63) / 64 % 2 == 0 ? 64 : 0);
 }
 
-/// Bytes from one prepared row to the next, for weights of this format: quantised, or in bf16.
+/// Bytes from one prepared row to the next, for weights of this format: quantised, in bf16 or, for
+/// f16 weights, in f32.
 [[maybe_unused]] static constexpr std::size_t prepared_row_bytes(PackedFormat format,
                                                                  std::size_t cols) {
-  if (format != PackedFormat::kBF16) return quantized_row_bytes(cols);
-  const std::size_t lines = (2 * cols + 63) / 64;
+  if (format != PackedFormat::kBF16 && format != PackedFormat::kF16)
+    return quantized_row_bytes(cols);
+  const std::size_t lines = ((format == PackedFormat::kF16 ? 4 : 2) * cols + 63) / 64;
   return (lines + (lines % 2 == 0 ? 1 : 0)) * 64;
+}
+
+/// The most of them that any format needs.
+[[maybe_unused]] static constexpr std::size_t prepared_row_bytes_max(std::size_t cols) {
+  return prepared_row_bytes(PackedFormat::kF16, cols);
 }
 
 /// Bytes of work space for one thread of a packed product; 64-byte aligned.

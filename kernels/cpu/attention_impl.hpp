@@ -71,7 +71,9 @@ struct SeenPositions {
 
 [[maybe_unused]] static constexpr SeenPositions seen_from(const AttentionOperands& a,
                                                           std::size_t first, std::size_t last) {
+  if (a.seen_end != 0) return {{{}, {0, a.seen_end}}};
   PositionRun recent{a.window == 0 || first < a.window ? 0 : first + 1 - a.window, last + 1};
+  if (a.first_seen != 0) return {{{}, clip(recent, {a.first_seen, last + 1})}};
   const PositionRun kept = clip({0, a.keep_first}, {0, last + 1});
   if (kept.end < recent.begin) return {{kept, recent}};
   recent.begin = 0;
@@ -197,12 +199,55 @@ struct HeadSizes {
   std::size_t value = 0;
 };
 
+/// The query rows of one attention call. Query i: row row_begin + i / group, head
+/// kv_head * group + i % group.
+struct QueryRows {
+  std::size_t row_begin = 0;
+  std::size_t count = 0;
+  std::size_t group = 0;       ///< query heads that share the KV head
+  std::size_t first_head = 0;  ///< of the group
+
+  const float* query(std::size_t i, const AttentionOperands& a, HeadSizes sizes) const {
+    return a.q + (row_begin + i / group) * a.stride + (first_head + i % group) * sizes.key;
+  }
+  float* output(std::size_t i, const AttentionOperands& a, HeadSizes sizes) const {
+    return a.out + (row_begin + i / group) * a.stride + (first_head + i % group) * sizes.value;
+  }
+  std::size_t position(std::size_t i, const AttentionOperands& a) const {
+    return a.first_position + row_begin + i / group;
+  }
+};
+
+/// What the queries of a call have in common with the tile at hand.
+struct TilePlace {
+  const QueryRows& rows;
+  std::size_t first_query = 0;  ///< of those taken together
+  std::size_t begin = 0;        ///< position of the tile's first column
+};
+
+/// weights[p] += bias of query i, for all columns of the tile.
+[[maybe_unused]] static void add_tile_bias(float* weights, const TilePlace& place, std::size_t i,
+                                           const AttentionOperands& a) {
+  const auto reach = static_cast<std::ptrdiff_t>(a.bias_reach);
+  const QueryRows& rows = place.rows;
+  const float* table = a.bias + (rows.first_head + i % rows.group) * (2 * a.bias_reach + 1);
+  std::ptrdiff_t distance =
+      static_cast<std::ptrdiff_t>(place.begin) - static_cast<std::ptrdiff_t>(rows.position(i, a));
+  for (std::size_t p = 0; p < kAttentionTile; ++p, ++distance) {
+    const std::ptrdiff_t held = distance < -reach ? -reach : distance > reach ? reach : distance;
+    weights[p] += table[held + reach];
+  }
+}
+
 /// Q queries that see the same run of the tile (counted within it).
 template <class S, std::size_t Q>
-void attend_tile(const float* const* q, float* const* out, std::size_t first_query, PositionRun run,
+void attend_tile(const float* const* q, float* const* out, const TilePlace& place, PositionRun run,
                  HeadSizes sizes, const AttentionOperands& a, const AttentionWorkspace<S>& space) {
   const std::size_t head_dim = sizes.value;
+  const std::size_t first_query = place.first_query;
   tile_scores<S, Q>(q, sizes.key, a, space);
+  for (std::size_t i = 0; i < Q && a.bias != nullptr; ++i)
+    add_tile_bias(space.weights + i * kAttentionTile, place, first_query + i, a);
   float correction[Q];
   for (std::size_t i = 0; i < Q; ++i)
     correction[i] =
@@ -223,33 +268,14 @@ void attend_tile(const float* const* q, float* const* out, std::size_t first_que
 /// attend_tile with a run-time number of queries, at most N.
 template <class S, std::size_t N>
 void attend_queries(std::size_t queries, const float* const* q, float* const* out,
-                    std::size_t first_query, PositionRun run, HeadSizes sizes,
+                    const TilePlace& place, PositionRun run, HeadSizes sizes,
                     const AttentionOperands& a, const AttentionWorkspace<S>& space) {
   if (queries == N) {
-    attend_tile<S, N>(q, out, first_query, run, sizes, a, space);
+    attend_tile<S, N>(q, out, place, run, sizes, a, space);
   } else if constexpr (N > 1) {
-    attend_queries<S, N - 1>(queries, q, out, first_query, run, sizes, a, space);
+    attend_queries<S, N - 1>(queries, q, out, place, run, sizes, a, space);
   }
 }
-
-/// The query rows of one attention call. Query i: row row_begin + i / group, head
-/// kv_head * group + i % group.
-struct QueryRows {
-  std::size_t row_begin = 0;
-  std::size_t count = 0;
-  std::size_t group = 0;       ///< query heads that share the KV head
-  std::size_t first_head = 0;  ///< of the group
-
-  const float* query(std::size_t i, const AttentionOperands& a, HeadSizes sizes) const {
-    return a.q + (row_begin + i / group) * a.stride + (first_head + i % group) * sizes.key;
-  }
-  float* output(std::size_t i, const AttentionOperands& a, HeadSizes sizes) const {
-    return a.out + (row_begin + i / group) * a.stride + (first_head + i % group) * sizes.value;
-  }
-  std::size_t position(std::size_t i, const AttentionOperands& a) const {
-    return a.first_position + row_begin + i / group;
-  }
-};
 
 /// All queries on one tile whose K and V have been read; run_of(position) is what a query there
 /// sees, and `tile` which part of it was read.
@@ -277,8 +303,9 @@ void attend_run(const QueryRows& rows, PositionRun tile, HeadSizes sizes,
       out[together] = rows.output(i + together, a, sizes);
       ++together;
     }
-    attend_queries<S, S::kTileQueries>(
-        together, q, out, i, {run.begin - tile.begin, run.end - tile.begin}, sizes, a, space);
+    const PositionRun within{run.begin - tile.begin, run.end - tile.begin};
+    attend_queries<S, S::kTileQueries>(together, q, out, {rows, i, tile.begin}, within, sizes, a,
+                                       space);
     i += together;
   }
 }
@@ -303,7 +330,7 @@ void attend_strided(const KvLayer& layer, const QueryRows& rows, std::size_t kv_
 template <class S>
 void attend_runs(const KvLayer& layer, const QueryRows& rows, std::size_t kv_head, HeadSizes sizes,
                  const AttentionOperands& a, const AttentionWorkspace<S>& space) {
-  const std::size_t last = rows.position(rows.count - 1, a);
+  const std::size_t last = a.seen_end != 0 ? a.seen_end - 1 : rows.position(rows.count - 1, a);
   const SeenPositions seen = seen_from(a, rows.position(0, a), last);
   for (std::size_t begin = 0; begin <= last; begin += kAttentionTile) {
     const PositionRun tile{begin, begin + kAttentionTile};

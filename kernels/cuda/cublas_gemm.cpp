@@ -11,7 +11,7 @@
 #include <map>
 #include <utility>
 
-namespace sluice::kernels {
+namespace sluice::kernels::cuda {
 
 #if __has_include(<cublasLt.h>)
 
@@ -81,7 +81,7 @@ bool find_all(void* library, Functions& f) {
 /// W [in x out]^T x^T [in x rows].
 class Descriptions {
  public:
-  Descriptions(const Functions& f, const DeviceGemm& product, std::uint64_t rows) : f_(f) {
+  Descriptions(const Functions& f, const Gemm& product, std::uint64_t rows) : f_(f) {
     const auto in = static_cast<std::uint64_t>(product.in);
     const auto out = static_cast<std::uint64_t>(product.out);
     const cublasOperation_t transposed = CUBLAS_OP_T;
@@ -90,10 +90,9 @@ class Descriptions {
       return f_.desc_set(operation, CUBLASLT_MATMUL_DESC_TRANSA, &transposed, sizeof transposed);
     });
     then([&] { return f_.layout_create(&weight, CUDA_R_32F, in, out, product_int(in)); });
-    then([&] { return f_.layout_create(&x, CUDA_R_32F, in, rows, product_int(in)); });
-    then([&] {
-      return f_.layout_create(&y, CUDA_R_32F, out, rows, product_int(product.y_stride));
-    });
+    then([&] { return f_.layout_create(&x, CUDA_R_32F, in, rows, product_int(product.x_stride)); });
+    then(
+        [&] { return f_.layout_create(&y, CUDA_R_32F, out, rows, product_int(product.y_stride)); });
   }
   ~Descriptions() {
     if (y != nullptr) f_.layout_destroy(y);
@@ -121,7 +120,9 @@ class Descriptions {
 };
 
 DeviceError error_of(const char* call, cublasStatus_t status) {
-  return {call, static_cast<int>(status), "cublasStatus_t", false};
+  return {call, static_cast<int>(status), "cublasStatus_t",
+          "look the code up in cuBLAS's documentation; without --fast-prefill cuBLAS isn't used",
+          status == CUBLAS_STATUS_EXECUTION_FAILED};
 }
 
 class LoadedCublas final : public CublasGemm {
@@ -132,7 +133,7 @@ class LoadedCublas final : public CublasGemm {
   LoadedCublas(const LoadedCublas&) = delete;
   LoadedCublas& operator=(const LoadedCublas&) = delete;
 
-  DeviceError run(const DeviceGemm& product, void* workspace, cudaStream_t stream) override {
+  DeviceError run(const Gemm& product, void* workspace, cudaStream_t stream) override {
     cublasLtMatmulAlgo_t algorithm;
     if (const DeviceError error = algorithm_for(product, algorithm)) return error;
     const Descriptions d(f_, product, product.rows);
@@ -147,8 +148,10 @@ class LoadedCublas final : public CublasGemm {
   }
 
  private:
-  DeviceError algorithm_for(const DeviceGemm& product, cublasLtMatmulAlgo_t& algorithm) {
-    const std::array<std::size_t, 3> shape{product.in, product.out, product.y_stride};
+  using Shape = std::array<std::size_t, 4>;
+
+  DeviceError algorithm_for(const Gemm& product, cublasLtMatmulAlgo_t& algorithm) {
+    const Shape shape{product.in, product.out, product.x_stride, product.y_stride};
     if (const auto found = algorithms_.find(shape); found != algorithms_.end()) {
       algorithm = found->second;
       return {};
@@ -167,12 +170,11 @@ class LoadedCublas final : public CublasGemm {
     cublasLtMatmulHeuristicResult_t best{};
     int found = 0;
     if (status == CUBLAS_STATUS_SUCCESS)
-      status = f_.heuristic(handle_, d.operation, d.weight, d.x, d.y, d.y, preference, 1, &best,
-                            &found);
+      status =
+          f_.heuristic(handle_, d.operation, d.weight, d.x, d.y, d.y, preference, 1, &best, &found);
     if (preference != nullptr) f_.preference_destroy(preference);
     if (status == CUBLAS_STATUS_SUCCESS && found == 0) status = CUBLAS_STATUS_NOT_SUPPORTED;
-    if (status != CUBLAS_STATUS_SUCCESS)
-      return error_of("cublasLtMatmulAlgoGetHeuristic", status);
+    if (status != CUBLAS_STATUS_SUCCESS) return error_of("cublasLtMatmulAlgoGetHeuristic", status);
     algorithm = best.algo;
     algorithms_.emplace(shape, algorithm);
     return {};
@@ -181,7 +183,7 @@ class LoadedCublas final : public CublasGemm {
   Library library_;
   Functions f_;
   cublasLtHandle_t handle_;
-  std::map<std::array<std::size_t, 3>, cublasLtMatmulAlgo_t> algorithms_;
+  std::map<Shape, cublasLtMatmulAlgo_t> algorithms_;
 };
 
 }  // namespace
@@ -191,8 +193,9 @@ std::unique_ptr<CublasGemm> CublasGemm::load(std::string& why_not) {
   if (library == nullptr) return nullptr;
   Functions functions;
   if (!find_all(library.get(), functions)) {
-    why_not = "the cublasLt library lacks functions that this build needs; install the version "
-              "that it was built with";
+    why_not =
+        "the cublasLt library lacks functions that this build needs; install the version "
+        "that it was built with";
     return nullptr;
   }
   cublasLtHandle_t handle = nullptr;
@@ -213,4 +216,4 @@ std::unique_ptr<CublasGemm> CublasGemm::load(std::string& why_not) {
 
 #endif
 
-}  // namespace sluice::kernels
+}  // namespace sluice::kernels::cuda

@@ -9,7 +9,7 @@
 
 #include "kernels/cuda/device_api.hpp"
 
-namespace sluice::kernels {
+namespace sluice::kernels::cuda {
 
 /// Repeatable products: for each shape of a weight one algorithm, chosen for a fixed number of
 /// rows, that adds up each output in one block (no reduction across blocks), with a work space of
@@ -24,7 +24,7 @@ class CublasGemm {
 
   virtual ~CublasGemm() = default;
   /// `workspace`: kWorkspaceBytes of the device.
-  virtual DeviceError run(const DeviceGemm& product, void* workspace, cudaStream_t stream) = 0;
+  virtual DeviceError run(const Gemm& product, void* workspace, cudaStream_t stream) = 0;
 };
 
-}  // namespace sluice::kernels
+}  // namespace sluice::kernels::cuda

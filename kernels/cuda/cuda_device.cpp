@@ -8,18 +8,8 @@
 
 #include "kernels/cuda/cublas_gemm.hpp"
 
-namespace sluice::kernels {
+namespace sluice::kernels::cuda {
 namespace {
-
-cudaStream_t native(DeviceStream stream) {
-  return static_cast<cudaStream_t>(stream);
-}
-cudaEvent_t native_event(DeviceEvent event) {
-  return static_cast<cudaEvent_t>(event);
-}
-cudaGraphExec_t native_graph(DeviceGraph graph) {
-  return static_cast<cudaGraphExec_t>(graph);
-}
 
 int attribute(cudaDeviceAttr what, int index) {
   int value = 0;
@@ -42,6 +32,11 @@ DeviceProperties read_properties(int index, const cudaDeviceProp& p) {
   result.bytes_per_second = 2.0 * 1e3 * attribute(cudaDevAttrMemoryClockRate, index) *
                             attribute(cudaDevAttrGlobalMemoryBusWidth, index) / 8.0;
   return result;
+}
+
+DeviceError error_of(const char* call, cudaError_t code, bool lost) {
+  const int number = static_cast<int>(code);
+  return {call, number, cudaGetErrorName(code), cuda_hint(number), lost};
 }
 
 class RealDevice final : public DeviceApi {
@@ -76,21 +71,19 @@ class RealDevice final : public DeviceApi {
 
   // -- memory ----------------------------------------------------------------------------------
 
-  DeviceError reserve(std::size_t bytes, DeviceStream stream) override {
+  DeviceError reserve(std::size_t bytes, Stream stream) override {
     void* memory = nullptr;
     if (const DeviceError error = allocate(memory, bytes, stream)) return error;
     release(memory, stream);
     return synchronize_stream(stream);
   }
 
-  DeviceError allocate(void*& memory, std::size_t bytes, DeviceStream stream) override {
+  DeviceError allocate(void*& memory, std::size_t bytes, Stream stream) override {
     return checked("cudaMallocFromPoolAsync",
-                   cudaMallocFromPoolAsync(&memory, bytes, pool_, native(stream)));
+                   cudaMallocFromPoolAsync(&memory, bytes, pool_, stream));
   }
 
-  void release(void* memory, DeviceStream stream) override {
-    note(cudaFreeAsync(memory, native(stream)));
-  }
+  void release(void* memory, Stream stream) override { note(cudaFreeAsync(memory, stream)); }
 
   DeviceError allocate_pinned(void*& memory, std::size_t bytes) override {
     return checked("cudaHostAlloc", cudaHostAlloc(&memory, bytes, cudaHostAllocDefault));
@@ -99,98 +92,95 @@ class RealDevice final : public DeviceApi {
   void release_pinned(void* memory) override { note(cudaFreeHost(memory)); }
 
   DeviceError copy_to_device(void* to, const void* from, std::size_t bytes,
-                             DeviceStream stream) override {
+                             Stream stream) override {
     return copy(to, from, bytes, cudaMemcpyHostToDevice, stream);
   }
-  DeviceError copy_to_host(void* to, const void* from, std::size_t bytes,
-                           DeviceStream stream) override {
+  DeviceError copy_to_host(void* to, const void* from, std::size_t bytes, Stream stream) override {
     return copy(to, from, bytes, cudaMemcpyDeviceToHost, stream);
   }
-  DeviceError copy_on_device(void* to, const void* from, std::size_t bytes,
-                             DeviceStream stream) override {
-    return copy(to, from, bytes, cudaMemcpyDeviceToDevice, stream);
+  DeviceError fill_zero(void* memory, std::size_t bytes, Stream stream) override {
+    return checked("cudaMemsetAsync", cudaMemsetAsync(memory, 0, bytes, stream));
   }
 
   // -- order -----------------------------------------------------------------------------------
 
-  DeviceError create_stream(DeviceStream& stream) override {
-    cudaStream_t created = nullptr;
-    const cudaError_t code = cudaStreamCreateWithFlags(&created, cudaStreamNonBlocking);
-    stream = created;
-    return checked("cudaStreamCreateWithFlags", code);
+  DeviceError create_stream(Stream& stream) override {
+    return checked("cudaStreamCreateWithFlags",
+                   cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
   }
-  void destroy_stream(DeviceStream stream) override { note(cudaStreamDestroy(native(stream))); }
+  void destroy_stream(Stream stream) override { note(cudaStreamDestroy(stream)); }
 
-  DeviceError create_event(DeviceEvent& event) override {
-    cudaEvent_t created = nullptr;
-    const cudaError_t code = cudaEventCreateWithFlags(&created, cudaEventDisableTiming);
-    event = created;
-    return checked("cudaEventCreateWithFlags", code);
+  DeviceError create_event(Event& event) override {
+    return checked("cudaEventCreateWithFlags",
+                   cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
   }
-  void destroy_event(DeviceEvent event) override { note(cudaEventDestroy(native_event(event))); }
+  void destroy_event(Event event) override { note(cudaEventDestroy(event)); }
 
-  DeviceError record(DeviceEvent event, DeviceStream stream) override {
-    return checked("cudaEventRecord", cudaEventRecord(native_event(event), native(stream)));
+  DeviceError record(Event event, Stream stream) override {
+    return checked("cudaEventRecord", cudaEventRecord(event, stream));
   }
-  DeviceError wait(DeviceStream stream, DeviceEvent event) override {
-    return checked("cudaStreamWaitEvent",
-                   cudaStreamWaitEvent(native(stream), native_event(event), 0));
+  DeviceError wait(Stream stream, Event event) override {
+    return checked("cudaStreamWaitEvent", cudaStreamWaitEvent(stream, event, 0));
   }
-  DeviceError query(DeviceEvent event, bool& done) override {
-    const cudaError_t code = cudaEventQuery(native_event(event));
+  DeviceError query(Event event, bool& done) override {
+    const cudaError_t code = cudaEventQuery(event);
     done = code == cudaSuccess;
     if (code == cudaErrorNotReady) return {};
     return checked("cudaEventQuery", code);
   }
-  DeviceError synchronize(DeviceEvent event) override {
-    return checked("cudaEventSynchronize", cudaEventSynchronize(native_event(event)));
+  DeviceError synchronize(Event event) override {
+    return checked("cudaEventSynchronize", cudaEventSynchronize(event));
   }
-  DeviceError synchronize_stream(DeviceStream stream) override {
-    return checked("cudaStreamSynchronize", cudaStreamSynchronize(native(stream)));
+  DeviceError synchronize_stream(Stream stream) override {
+    return checked("cudaStreamSynchronize", cudaStreamSynchronize(stream));
   }
 
   // -- graphs ----------------------------------------------------------------------------------
 
-  DeviceError begin_capture(DeviceStream stream) override {
+  DeviceError begin_capture(Stream stream) override {
     return checked("cudaStreamBeginCapture",
-                   cudaStreamBeginCapture(native(stream), cudaStreamCaptureModeThreadLocal));
+                   cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
   }
-  DeviceError end_capture(DeviceStream stream, DeviceGraph& graph) override {
+  DeviceError end_capture(Stream stream, Graph& graph) override {
     cudaGraph_t recorded = nullptr;
-    cudaGraphExec_t made = nullptr;
-    const cudaError_t code = cudaStreamEndCapture(native(stream), &recorded);
+    const cudaError_t code = cudaStreamEndCapture(stream, &recorded);
     if (code != cudaSuccess) return checked("cudaStreamEndCapture", code);
     const DeviceError error =
-        checked("cudaGraphInstantiate", cudaGraphInstantiate(&made, recorded, 0));
+        checked("cudaGraphInstantiate", cudaGraphInstantiate(&graph, recorded, 0));
     note(cudaGraphDestroy(recorded));
-    graph = made;
     return error;
   }
-  void destroy_graph(DeviceGraph graph) override { note(cudaGraphExecDestroy(native_graph(graph))); }
-  DeviceError launch(DeviceGraph graph, DeviceStream stream) override {
-    return checked("cudaGraphLaunch", cudaGraphLaunch(native_graph(graph), native(stream)));
+  void destroy_graph(Graph graph) override { note(cudaGraphExecDestroy(graph)); }
+  DeviceError launch_graph(Graph graph, Stream stream) override {
+    return checked("cudaGraphLaunch", cudaGraphLaunch(graph, stream));
   }
 
   // -- matrix products -------------------------------------------------------------------------
 
   std::string why_no_gemm() const override { return why_no_gemm_; }
-  DeviceError gemm(const DeviceGemm& product, DeviceStream stream) override {
-    if (gemm_ == nullptr) return {"cublasLtMatmul", 98, "no cuBLAS", false};
+  DeviceError gemm(const Gemm& product, Stream stream) override {
+    if (gemm_ == nullptr) return {"cublasLtMatmul", -1, "not loaded", "cuBLAS is missing", false};
     if (workspace_ == nullptr) {
       const cudaError_t code = cudaMalloc(&workspace_, CublasGemm::kWorkspaceBytes);
       if (code != cudaSuccess) return checked("cudaMalloc", code);
     }
-    return gemm_->run(product, workspace_, native(stream));
+    return gemm_->run(product, workspace_, stream);
   }
 
-  DeviceError launch_error() override { return checked("a kernel launch", cudaGetLastError()); }
+  DeviceError launch(const Launch& kernel, Stream stream) override {
+    const LaunchStatus status = kernel(stream);
+    if (status.ok()) return {};
+    if (status.code < 0)
+      return {status.kernel, status.code, "no such shape", cuda_hint(status.code), false};
+    return checked(status.kernel, static_cast<cudaError_t>(status.code));
+  }
 
  private:
   /// What the runtime said, remembering whether the device is still usable.
   DeviceError checked(const char* call, cudaError_t code) {
     if (code == cudaSuccess) return {};
     note(code);
-    return {call, static_cast<int>(code), cudaGetErrorName(code), lost_};
+    return error_of(call, code, lost_);
   }
   void note(cudaError_t code) {
     if (code == cudaSuccess) return;
@@ -199,8 +189,8 @@ class RealDevice final : public DeviceApi {
   }
 
   DeviceError copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
-                   DeviceStream stream) {
-    return checked("cudaMemcpyAsync", cudaMemcpyAsync(to, from, bytes, kind, native(stream)));
+                   Stream stream) {
+    return checked("cudaMemcpyAsync", cudaMemcpyAsync(to, from, bytes, kind, stream));
   }
 
   DeviceProperties properties_;
@@ -213,7 +203,7 @@ class RealDevice final : public DeviceApi {
 
 std::string failure(const char* call, cudaError_t code) {
   cudaGetLastError();
-  return DeviceError{call, static_cast<int>(code), cudaGetErrorName(code), false}.sentence();
+  return error_of(call, code, false).sentence();
 }
 
 }  // namespace
@@ -246,4 +236,4 @@ std::unique_ptr<DeviceApi> open_cuda_device(int index, std::string& why_not) {
   return std::make_unique<RealDevice>(read_properties(index, properties), pool);
 }
 
-}  // namespace sluice::kernels
+}  // namespace sluice::kernels::cuda

@@ -6,7 +6,7 @@
 
 #include "kernels/cuda/device_api.hpp"
 
-namespace sluice::kernels {
+namespace sluice::kernels::cuda {
 
 /// The device of that number. Null when it can't be opened, with the reason, one sentence without
 /// a full stop, in `why_not`.
@@ -15,4 +15,4 @@ namespace sluice::kernels {
 /// here, and without it the device works, with why_no_gemm() saying what is missing.
 std::unique_ptr<DeviceApi> open_cuda_device(int index, std::string& why_not);
 
-}  // namespace sluice::kernels
+}  // namespace sluice::kernels::cuda

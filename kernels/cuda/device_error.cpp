@@ -2,7 +2,7 @@
 
 #include <array>
 
-namespace sluice::kernels {
+namespace sluice::kernels::cuda {
 namespace {
 
 /// Codes of cudaError_t that deserve a hint of their own. The numbers are part of the runtime's
@@ -14,6 +14,10 @@ struct Known {
 };
 
 constexpr std::array kKnown{
+    Known{-2, false, "the host shim found a fault in a kernel"},
+    Known{-1, false,
+          "no kernel is made for a shape of this model: please report it, with the output of "
+          "sluice inspect"},
     Known{2, false,
           "the device's memory is full: give the engine less with --memory, or take a shorter "
           "context, fewer sequences or a smaller KV type"},
@@ -21,7 +25,7 @@ constexpr std::array kKnown{
     Known{46, false, "another process holds the device: wait for it or choose another device"},
     Known{98, false, "the build lacks this kernel: build again for this device"},
     Known{100, false, "no CUDA device is visible: check nvidia-smi and CUDA_VISIBLE_DEVICES"},
-    Known{101, false, "there is no device of this number: see sluice inspect --machine"},
+    Known{101, false, "there is no device of this number: see sluice inspect"},
     Known{209, false,
           "this build has no code for the device: build with CMAKE_CUDA_ARCHITECTURES set to its "
           "compute capability"},
@@ -34,12 +38,15 @@ constexpr std::array kKnown{
     Known{701, false, "a kernel needs more registers or shared memory than the device has"},
     Known{702, true, "a kernel ran longer than the system allows: turn its time limit off"},
     Known{710, true, "an assertion in a kernel failed: please report it"},
-    Known{714, true, "a hardware stack error: please report it, with the output of "
-                     "scripts/gpu-check"},
-    Known{715, true, "a kernel met an instruction that the device does not have: build again for "
-                     "this device"},
-    Known{716, true, "a kernel read at an unaligned address: please report it, with the output of "
-                     "scripts/gpu-check"},
+    Known{714, true,
+          "a hardware stack error: please report it, with the output of "
+          "scripts/gpu-check"},
+    Known{715, true,
+          "a kernel met an instruction that the device does not have: build again for "
+          "this device"},
+    Known{716, true,
+          "a kernel read at an unaligned address: please report it, with the output of "
+          "scripts/gpu-check"},
     Known{717, true, "a kernel used the wrong kind of address: please report it"},
     Known{718, true, "a kernel jumped to a wrong place: please report it"},
     Known{719, true, "a kernel failed on the device: see the kernel log (dmesg) for an Xid line"},
@@ -68,7 +75,7 @@ bool cuda_error_is_sticky(int code) {
 std::string DeviceError::sentence() const {
   if (call == nullptr) return {};
   return std::string(call) + " failed with code " + std::to_string(code) + " (" + name +
-         "): " + cuda_hint(code);
+         "): " + hint;
 }
 
-}  // namespace sluice::kernels
+}  // namespace sluice::kernels::cuda

@@ -268,10 +268,4 @@ cuda::DeviceError HostDevice::launch(const cuda::Launch& kernel, Stream stream) 
   });
 }
 
-std::string kernel_faults() {
-  std::string all;
-  for (const std::string& fault : cuda_shim::take_faults()) all += fault + "\n";
-  return all;
-}
-
 }  // namespace sluice::test

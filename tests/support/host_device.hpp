@@ -18,19 +18,13 @@
 #include <vector>
 
 #include "kernels/cuda/device_api.hpp"
+#include "tests/support/cuda_under_test.hpp"
 
 namespace sluice::test {
 
 struct HostDeviceOptions {
   bool deferred = false;
   std::size_t memory_bytes = std::size_t{1} << 30;
-};
-
-/// A failure to come.
-struct Injection {
-  std::string call;  ///< as in DeviceError::call; a kernel's name for its launches
-  int skip = 0;      ///< calls that still go well
-  int code = 0;      ///< of cudaError_t
 };
 
 class HostDevice final : public kernels::cuda::DeviceApi {
@@ -111,8 +105,5 @@ class HostDevice final : public kernels::cuda::DeviceApi {
   DeviceError sticky_;
   DeviceError of_work_;
 };
-
-/// A sentence for each thing that a kernel did wrong since the last call.
-std::string kernel_faults();
 
 }  // namespace sluice::test

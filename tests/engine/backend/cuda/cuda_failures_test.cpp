@@ -76,7 +76,7 @@ TEST_CASE("a failed call in a step ends it with call and code and hint") {
   const auto source = open_model(*file);
   for (const bool deferred : {false, true}) {
     for (const char* call : {"cudaSetDevice", "cudaMemcpyAsync", "a kernel launch", "matvec_f32",
-                             "attention_decode", "cudaEventRecord", "cudaStreamBeginCapture",
+                             "attention_fold", "cudaEventRecord", "cudaStreamBeginCapture",
                              "cudaGraphInstantiate", "cudaGraphLaunch", "cudaEventQuery"}) {
       CAPTURE(deferred, call);
       const Injections list = injections();

@@ -94,7 +94,7 @@ TEST_CASE("what the CUDA backend can't compute is refused with what is missing")
   CHECK(refusal(*models / "qwen3moe" / "model.gguf").find("experts") != std::string::npos);
   const std::string type = refusal(*quant / "Q2_K" / "model.gguf");
   CHECK(type.find("the tensor ") == 0);
-  CHECK(type.find(" has the type q2_K, which no kernel reads") != std::string::npos);
+  CHECK(type.find(" has the type q2_k, which no kernel reads") != std::string::npos);
   CHECK(type.find("--precise") != std::string::npos);
   const KvTypes kv{DType::kF16, DType::kQ4_0, {}, 0};
   CHECK(refusal(*models / "llama-gqa" / "model.gguf", kv).find("a KV cache in q4_0") == 0);

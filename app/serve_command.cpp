@@ -16,7 +16,6 @@
 #include "app/commands.hpp"
 #include "app/engine_options.hpp"
 #include "engine/base/error.hpp"
-#include "kernels/cuda/device_info.hpp"
 #include "web/server.hpp"
 
 namespace sluice::app {
@@ -68,16 +67,6 @@ std::string stop_policy(const PreparedEngine& prepared) {
       ends.empty() ? "none known: answers end at their maximum length" : ends);
 }
 
-void report_device() {
-  const kernels::CudaDevices cuda = kernels::cuda_devices();
-  if (cuda.devices.empty()) {
-    spdlog::info("computing on the CPU ({})", cuda.why_none);
-  } else {
-    spdlog::info("computing on the CPU; {} is present, but this version computes on the CPU only",
-                 cuda.devices.front().name);
-  }
-}
-
 /// Drains and stops; a second signal meanwhile ends the process at once.
 void stop(web::Server& server, Engine& engine, const EndSignals& signals,
           std::chrono::milliseconds grace) {
@@ -104,7 +93,7 @@ int serve(const Options& options) {
   PreparedEngine prepared = prepare_engine(options.engine.finish());
   fmt::print("{}\n{}\n", plan_table(prepared.plan, prepared.model_config), stop_policy(prepared));
   std::fflush(stdout);
-  report_device();
+  spdlog::info("{}", prepared.device_note);
   if (options.engine.warm_up) {
     const WarmUp warm = warm_up(prepared);
     spdlog::info("warm-up: {:.2f} s, {} of scratch memory measured, {} sequences of {} positions",

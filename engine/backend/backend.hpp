@@ -20,6 +20,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/base/kv_group.hpp"
@@ -124,9 +125,21 @@ class Backend {
   /// promise; checked, and a breach is reported as that slice's error).
   virtual StepResult step(const StepBatch& batch) noexcept = 0;
 
+  /// The same in two parts: begin_step() may return while a device is still at work, and needs the
+  /// batch no longer; end_step() gives the result when it is there within `patience`. Between the
+  /// two nothing else is called. A backend that computes on its caller's thread runs the whole step
+  /// in the first part.
+  virtual void begin_step(const StepBatch& batch) noexcept { finished_ = step(batch); }
+  virtual std::optional<StepResult> end_step(std::chrono::microseconds) noexcept {
+    return std::exchange(finished_, std::nullopt);
+  }
+
   virtual BackendMemory memory() const = 0;
   /// For logs and `inspect`, e.g. "CPU, AVX-512, 2 threads".
   virtual std::string description() const = 0;
+
+ private:
+  std::optional<StepResult> finished_;
 };
 
 }  // namespace sluice

@@ -6,6 +6,8 @@
 #include <array>
 #include <optional>
 
+#include "bench/suites/life_suites.hpp"
+
 namespace sluice::bench {
 namespace {
 
@@ -169,12 +171,8 @@ double recompute_seconds(BenchEngine& engine) {
 }
 
 Figure seconds_figure(const char* what, const std::vector<double>& seconds, double tokens) {
-  Figure figure;
-  figure.what = what;
-  figure.unit = "s";
-  figure.value = spread_of(seconds);
-  figure.note = fmt::format("{:.1f} tokens/s", tokens / figure.value.median);
-  return figure;
+  const Spread spread = spread_of(seconds);
+  return {{}, what, "s", spread, {}, 0, fmt::format("{:.1f} tokens/s", tokens / spread.median)};
 }
 
 std::vector<Figure> run_recompute(const BenchSettings& settings, LimitProbe&) {
@@ -237,7 +235,7 @@ std::vector<Figure> run_steps(const BenchSettings& settings, LimitProbe&) {
   return figures;
 }
 
-constexpr std::array<Suite, 8> kSuites = {{
+constexpr std::array<Suite, 10> kSuites = {{
     {"decode", "one stream, short context", run_decode},
     {"prefill", "prompts of 128, 512 and 2048 tokens", run_prefill},
     {"batch", "1 to 32 streams together, with latency and memory", run_batch},
@@ -245,6 +243,8 @@ constexpr std::array<Suite, 8> kSuites = {{
     {"kv", "types of the KV cache after 4096 positions", run_kv},
     {"compare", "prompt of 512, 1, 8 and 32 streams, after 4096 positions", run_compare},
     {"recompute", "the KV cache against computing everything anew", run_recompute},
+    {"answer", "the 10th and the 1000th token of an answer", run_answer},
+    {"start", "from the file to a backend that can step", run_start},
     {"steps", "cache, batch and 8-bit KV, one on top of the other", run_steps},
 }};
 

@@ -53,9 +53,11 @@ class Placer {
     return weights;
   }
 
-  /// Matrices of one type and width, one below the other.
+  /// Matrices of one type and width, one below the other, in the order that kernels read best.
   cuda::Weights stack(const std::vector<const kernels::WeightMatrix*>& matrices) {
-    cuda::Weights weights{nullptr, type_of(*matrices.front()), 0, number(matrices.front()->cols)};
+    cuda::Weights weights;
+    weights.type = type_of(*matrices.front());
+    weights.cols = number(matrices.front()->cols);
     const std::size_t row_bytes = cuda::weight_row_bytes(weights.type, weights.cols);
     std::size_t rows = 0;
     for (const kernels::WeightMatrix* matrix : matrices) rows += matrix->rows;
@@ -66,6 +68,8 @@ class Placer {
       if (upload_ != nullptr) bring(*matrix, weights.type, to);
       to += matrix->rows * row_bytes;
     }
+    weights.arranged = cuda::can_arrange(weights.type, weights.rows, weights.cols);
+    if (upload_ != nullptr && weights.arranged) upload_->arrange(weights);
     return weights;
   }
 

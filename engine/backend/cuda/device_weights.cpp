@@ -170,22 +170,6 @@ DeviceLayer place_layer(Placer& placer, const LayerWeights& layer, const ModelCo
   return placed;
 }
 
-void measure(DeviceWeights& placed) {
-  const auto look = [&](const JointMatrix& joint, bool head) {
-    placed.widest_input = std::max(placed.widest_input, joint.in);
-    for (const DeviceMatrix& part : joint.parts) {
-      const std::size_t elements =
-          static_cast<std::size_t>(part.weights.rows) * static_cast<std::size_t>(part.weights.cols);
-      if (!head) placed.largest_matrix = std::max(placed.largest_matrix, elements);
-    }
-  };
-  for (const DeviceLayer& layer : placed.layers)
-    for (const JointMatrix* joint :
-         {&layer.qkv, &layer.attention_output, &layer.gate_up, &layer.down})
-      look(*joint, false);
-  look(placed.lm_head, true);
-}
-
 DeviceWeights place_all(Placer& placer, const DecoderWeights& weights, const ModelConfig& config) {
   DeviceWeights placed;
   placed.token_embedding = placer.place(weights.token_embedding);
@@ -196,7 +180,6 @@ DeviceWeights place_all(Placer& placer, const DecoderWeights& weights, const Mod
   placed.lm_head = joint(placer, {&weights.lm_head});
   for (const RopeTable& rope : weights.ropes)
     placed.ropes.push_back({placer.place(std::span(rope.frequencies)), rope.magnitude});
-  measure(placed);
   return placed;
 }
 

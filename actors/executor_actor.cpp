@@ -78,7 +78,7 @@ void ExecutorActor::look() {
 
 void ExecutorActor::deliver(StepResult result) {
   const std::string fatal = result.fatal;
-  state.promise.deliver(std::move(result));
+  std::exchange(state.promise, {}).deliver(std::move(result));
   if (!fatal.empty()) quit(caf::make_error(ActorError::kBackendFailed, fatal));
 }
 

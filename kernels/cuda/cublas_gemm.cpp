@@ -167,6 +167,11 @@ class LoadedCublas final : public CublasGemm {
     set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkspaceBytes);
     set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
         static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_NONE));
+    // Rows and pieces of matrices begin at whole 16 bytes, no more.
+    for (const auto alignment :
+         {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+          CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
+      set(alignment, std::uint32_t{16});
     cublasLtMatmulHeuristicResult_t best{};
     int found = 0;
     if (status == CUBLAS_STATUS_SUCCESS)

@@ -31,6 +31,10 @@ DeviceProperties read_properties(int index, const cudaDeviceProp& p) {
   // Two transfers a clock (kHz) over the width (bits).
   result.bytes_per_second = 2.0 * 1e3 * attribute(cudaDevAttrMemoryClockRate, index) *
                             attribute(cudaDevAttrGlobalMemoryBusWidth, index) / 8.0;
+  // Each core a multiplication and an addition a clock (kHz).
+  const int cores = p.major == 8 && p.minor == 0 ? 64 : 128;
+  result.operations_per_second =
+      2.0 * 1e3 * cores * p.multiProcessorCount * attribute(cudaDevAttrClockRate, index);
   return result;
 }
 
@@ -70,13 +74,6 @@ class RealDevice final : public DeviceApi {
   }
 
   // -- memory ----------------------------------------------------------------------------------
-
-  DeviceError reserve(std::size_t bytes, Stream stream) override {
-    void* memory = nullptr;
-    if (const DeviceError error = allocate(memory, bytes, stream)) return error;
-    release(memory, stream);
-    return synchronize_stream(stream);
-  }
 
   DeviceError allocate(void*& memory, std::size_t bytes, Stream stream) override {
     return checked("cudaMallocFromPoolAsync",

@@ -9,14 +9,13 @@ namespace {
 constexpr int kThreads = 128;
 
 /// Grid: (octets of a row / kThreads, rows).
-__global__ void dequantize_kernel(Weights weights, std::int64_t row_bytes, Rows out) {
+__global__ void dequantize_kernel(Weights weights, Rows out) {
   const int first = (block_x() * kThreads + thread_x()) * kOctet;
   if (first >= weights.cols) return;
   const int n = weights.cols - first < kOctet ? weights.cols - first : kOctet;
   for (int row = block_y(); row < weights.rows; row += static_cast<int>(gridDim.y)) {
     float values[kOctet] = {};
-    decode_octet(static_cast<const unsigned char*>(weights.data) + offset_of(row, row_bytes),
-                 weights.type, first, n, values);
+    decode_octet(weights, row, first, n, values);
     const std::int64_t to = offset_of(row, out.stride) + first;
     for (int i = 0; i < n; ++i) store_element(out.data, out.type, to + i, values[i]);
   }
@@ -31,8 +30,7 @@ LaunchStatus dequantize(const Weights& weights, const Rows& out, Stream stream) 
   const std::int64_t octets = divide_up(weights.cols, kOctet);
   return launch(kName, dequantize_kernel,
                 grid_of(divide_up(octets, kThreads), grid_rows(weights.rows)), kThreads, 0, stream,
-                weights, static_cast<std::int64_t>(weight_row_bytes(weights.type, weights.cols)),
-                out);
+                weights, out);
 }
 
 }  // namespace sluice::kernels::cuda

@@ -34,7 +34,8 @@ struct DeviceProperties {
   int compute_minor = 0;
   int multiprocessors = 0;
   std::size_t total_bytes = 0;
-  double bytes_per_second = 0.0;  ///< of its memory, by clock and width; 0: not known
+  double bytes_per_second = 0.0;       ///< of its memory, by clock and width; 0: not known
+  double operations_per_second = 0.0;  ///< in f32, by clock and cores, without matrix units
 };
 
 /// y = x W^T, f32, row-major: x [rows x in], W [out x in] dense, y [rows x out], x and y with so
@@ -60,8 +61,6 @@ class DeviceApi {
   virtual DeviceError free_memory(std::size_t& bytes) = 0;
 
   // -- memory: from one pool, in the order of a stream -----------------------------------------
-  /// Makes the pool hold at least so many bytes, so that later allocations take no time.
-  virtual DeviceError reserve(std::size_t bytes, Stream stream) = 0;
   virtual DeviceError allocate(void*& memory, std::size_t bytes, Stream stream) = 0;
   virtual void release(void* memory, Stream stream) = 0;
   /// Main memory that copies can read and write while the host goes on.

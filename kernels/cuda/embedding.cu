@@ -9,8 +9,8 @@ namespace {
 constexpr int kThreads = 128;
 
 /// Grid: (octets of a row / kThreads, rows).
-__global__ void embed_kernel(Weights table, std::int64_t row_bytes, const std::int32_t* ids,
-                             int rows, float scale, bool add, float* out) {
+__global__ void embed_kernel(Weights table, const std::int32_t* ids, int rows, float scale,
+                             bool add, float* out) {
   const int first = (block_x() * kThreads + thread_x()) * kOctet;
   if (first >= table.cols) return;
   const int n = table.cols - first < kOctet ? table.cols - first : kOctet;
@@ -23,8 +23,7 @@ __global__ void embed_kernel(Weights table, std::int64_t row_bytes, const std::i
       continue;
     }
     float values[kOctet] = {};
-    decode_octet(static_cast<const unsigned char*>(table.data) + offset_of(id, row_bytes),
-                 table.type, first, n, values);
+    decode_octet(table, id, first, n, values);
     for (int i = 0; i < n; ++i) {
       const float scaled = multiply(scale, values[i]);
       to[i] = add ? sum(to[i], scaled) : scaled;
@@ -41,9 +40,7 @@ LaunchStatus embed_rows(const Weights& table, const std::int32_t* ids, std::int3
   if (rows == 0) return nothing(kName);
   const std::int64_t octets = divide_up(table.cols, kOctet);
   return launch(kName, embed_kernel, grid_of(divide_up(octets, kThreads), grid_rows(rows)),
-                kThreads, 0, stream, table,
-                static_cast<std::int64_t>(weight_row_bytes(table.type, table.cols)), ids, rows,
-                scale, add, out);
+                kThreads, 0, stream, table, ids, rows, scale, add, out);
 }
 
 }  // namespace sluice::kernels::cuda

@@ -224,6 +224,14 @@ LaunchStatus gather_rows(const float* x, const std::int32_t* row_index, std::int
 
 // -- matrices (quantize_rows.cu, matvec_*.cu, dequantize.cu) --------------------------------------
 
+/// Changes the order of bytes in a matrix as it came from a file, in place, so that products read
+/// 16 bytes at a time: in each group of eight neighbouring blocks (of the whole matrix, whatever
+/// the rows) first all scales, then all codes; for Q6_K lower bits, upper bits, scales, f16
+/// numbers. The numbers and the size stay, and so does every result, bit by bit. Afterwards
+/// Weights::arranged must be set. kBadShape unless can_arrange(). data is aligned to 16 bytes.
+LaunchStatus arrange_weights(void* data, WeightType type, std::int32_t rows, std::int32_t cols,
+                             Stream stream);
+
 /// Inputs rounded to 8 bits: for each 32 columns of a row an f32 scale, largest magnitude / 127,
 /// and codes, nearest, ties to even. A group with anything that is not finite gets the scale NaN.
 struct RoundedRows {

@@ -79,7 +79,16 @@ struct Weights {
   WeightType type = WeightType::kF32;
   std::int32_t rows = 0;
   std::int32_t cols = 0;
+  bool arranged = false;  ///< changed by arrange_weights()
 };
+
+/// Whether arrange_weights() has another order for such a matrix.
+constexpr bool can_arrange(WeightType type, std::int32_t rows, std::int32_t cols) {
+  const bool has_order =
+      type == WeightType::kQ8_0 || type == WeightType::kQ4_0 || type == WeightType::kQ6_K;
+  return has_order && rows > 0 && cols > 0 && cols % weight_block(type) == 0 &&
+         std::int64_t{rows} * (cols / weight_block(type)) % 8 == 0;
+}
 
 /// Rows of numbers in one of the plain types. Row i starts i * stride elements after `data`.
 /// For types of 2 bytes `data` is aligned to 4 bytes, else to 16.

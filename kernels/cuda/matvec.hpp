@@ -6,7 +6,7 @@
 //
 // A weight type W has
 //   kUnitCols                           columns that a unit covers (not always neighbours)
-//   W::load(row, unit)                  one unit of a row of weights, in registers
+//   W::load(weights, output, unit)      one unit of a row of weights, in registers
 //   W::Input(operands, row, unit)       the numbers of an input row that belong to it
 //   weights.dot(input, sum)             their product, added to sum
 #pragma once
@@ -22,27 +22,22 @@ inline constexpr int kMatvecRows = 8;  // most input rows of a pass
 
 /// Grid: (outputs / (warps of a block * kOutputs), rows / kRows).
 template <class W, int kRows, int kOutputs>
-__global__ void __launch_bounds__(kMatvecThreads)
-    matvec_kernel(Matvec operands, std::int64_t row_bytes, int rows) {
+__global__ void __launch_bounds__(kMatvecThreads) matvec_kernel(Matvec operands, int rows) {
   const int outputs = operands.weights.rows;
   const int first_output = (block_x() * kMatvecWarps + warp_index()) * kOutputs;
   const int first_row = block_y() * kRows;
   if (first_output >= outputs) return;
 
-  const unsigned char* weights[kOutputs];
-  SLUICE_UNROLL
-  for (int n = 0; n < kOutputs; ++n) {
-    // Behind the end the last one is computed again, and not stored.
-    const int output = first_output + n < outputs ? first_output + n : outputs - 1;
-    weights[n] =
-        static_cast<const unsigned char*>(operands.weights.data) + offset_of(output, row_bytes);
-  }
   float sums[kRows][kOutputs] = {};
   const int units = (operands.weights.cols + W::kUnitCols - 1) / W::kUnitCols;
   for (int unit = lane_index(); unit < units; unit += kWarp) {
     W loaded[kOutputs];
     SLUICE_UNROLL
-    for (int n = 0; n < kOutputs; ++n) loaded[n] = W::load(weights[n], operands, unit);
+    for (int n = 0; n < kOutputs; ++n) {
+      // Behind the end the last one is computed again, and not stored.
+      const int output = first_output + n < outputs ? first_output + n : outputs - 1;
+      loaded[n] = W::load(operands.weights, output, unit);
+    }
     SLUICE_UNROLL
     for (int r = 0; r < kRows; ++r) {
       const int row = first_row + r < rows ? first_row + r : rows - 1;
@@ -73,8 +68,7 @@ LaunchStatus launch_matvec(const char* name, const Matvec& operands, std::int32_
   const Weights& w = operands.weights;
   return launch(name, matvec_kernel<W, kRows, kOutputs>,
                 grid_of(divide_up(w.rows, kMatvecWarps * kOutputs), divide_up(rows, kRows)),
-                kMatvecThreads, 0, stream, operands,
-                static_cast<std::int64_t>(weight_row_bytes(w.type, w.cols)), rows);
+                kMatvecThreads, 0, stream, operands, rows);
 }
 
 /// More rows share what is read of the weights; more outputs share what is read of the rows.

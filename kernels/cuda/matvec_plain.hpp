@@ -37,13 +37,16 @@ struct PlainUnit {
   float values[kUnitCols];
   int count;
 
-  static __device__ PlainUnit load(const unsigned char* row, const Matvec& operands, int unit) {
+  static __device__ PlainUnit load(const Weights& w, int output, int unit) {
     const int first = unit * kUnitCols;
-    const int left = operands.weights.cols - first;
+    const int left = w.cols - first;
+    constexpr int kElement = kType == ElementType::kF32 ? 4 : 2;
+    const auto* const row = static_cast<const unsigned char*>(w.data) +
+                            offset_of(output, std::int64_t{w.cols} * kElement);
     PlainUnit loaded;
     loaded.count = left < kUnitCols ? left : kUnitCols;
     if (kWide) {
-      constexpr int kBytes = kUnitCols * (kType == ElementType::kF32 ? 4 : 2);
+      constexpr int kBytes = kUnitCols * kElement;
       constexpr int kPieces = kBytes / 16;
       uint4 pieces[kPieces];
       for (int i = 0; i < kPieces; ++i)
@@ -51,8 +54,7 @@ struct PlainUnit {
       for (int i = 0; i < kPieces; ++i) loaded.unpack(pieces[i], i);
     } else {
       for (int i = 0; i < kUnitCols; ++i)
-        loaded.values[i] =
-            first + i < operands.weights.cols ? load_element(row, kType, first + i) : 0.0F;
+        loaded.values[i] = first + i < w.cols ? load_element(row, kType, first + i) : 0.0F;
     }
     return loaded;
   }

@@ -1,8 +1,6 @@
 // Products with Q6_K weights. A unit is 8 columns of each of the four runs of 32 in half a block,
 // at the same place: their codes share bytes.
-#include "kernels/cuda/matvec.hpp"
 #include "kernels/cuda/matvec_rounded.hpp"
-#include "kernels/cuda/weight_blocks.hpp"
 
 namespace sluice::kernels::cuda {
 namespace {
@@ -11,6 +9,7 @@ constexpr int kUnitsPerBlock = 8;
 constexpr int kUnitsPerHalf = 4;
 constexpr int kRuns = 4;
 
+template <bool kArranged>
 struct Q6_K {
   static constexpr int kUnitCols = 32;
   static constexpr int kOutputsOfManyRows = 2;
@@ -36,21 +35,20 @@ struct Q6_K {
   unsigned high[2];    ///< two bits for each run
   float scales[kRuns];
 
-  static __device__ Q6_K load(const unsigned char* row, const Matvec&, int unit) {
-    const unsigned char* const block = row + offset_of(unit / kUnitsPerBlock, 210);
+  static __device__ Q6_K load(const Weights& w, int output, int unit) {
+    const std::int64_t block = offset_of(output, w.cols / 256) + unit / kUnitsPerBlock;
+    const Q6_KParts parts = parts_q6_k(w.data, kArranged, block);
     const int half = unit % kUnitsPerBlock / kUnitsPerHalf;
     const int place = unit % kUnitsPerHalf * 8;
+    Q6_K loaded;
+    load_eight(parts.low + 64 * half + place, loaded.low[0]);
+    load_eight(parts.low + 64 * half + 32 + place, loaded.low[1]);
+    load_eight(parts.high + 32 * half + place, loaded.high);
     // A code of six bits in the upper part of a byte, its first bit turned, is the signed byte
     // 4 (q - 32): so the sums come out 4 times too large.
-    const float d = load_half(block + 208) * 0.25F;
-    Q6_K loaded;
-    for (int i = 0; i < 2; ++i) {
-      loaded.low[0][i] = load_u32(block + 64 * half + place + 4 * i);
-      loaded.low[1][i] = load_u32(block + 64 * half + 32 + place + 4 * i);
-      loaded.high[i] = load_u32(block + 128 + 32 * half + place + 4 * i);
-    }
+    const float d = load_half(parts.d) * 0.25F;
     for (int run = 0; run < kRuns; ++run) {
-      const auto scale = static_cast<std::int8_t>(block[192 + 8 * half + 2 * run + place / 16]);
+      const auto scale = static_cast<std::int8_t>(parts.scales[8 * half + 2 * run + place / 16]);
       loaded.scales[run] = multiply(d, static_cast<float>(scale));
     }
     return loaded;
@@ -69,12 +67,24 @@ struct Q6_K {
           multiply_add(multiply(scales[run], x.scales[run]), static_cast<float>(product), total);
     }
   }
+
+ private:
+  static __device__ void load_eight(const unsigned char* at, unsigned* words) {
+    if (kArranged) {
+      const uint2 both = *reinterpret_cast<const uint2*>(at);
+      words[0] = both.x;
+      words[1] = both.y;
+    } else {
+      words[0] = load_u32(at);
+      words[1] = load_u32(at + 4);
+    }
+  }
 };
 
 }  // namespace
 
 LaunchStatus matvec_q6_k(const Matvec& operands, std::int32_t rows, Stream stream) {
-  return launch_matvec<Q6_K>("matvec_q6_k", operands, rows, stream);
+  return launch_arranged<Q6_K>("matvec_q6_k", operands, rows, stream);
 }
 
 }  // namespace sluice::kernels::cuda

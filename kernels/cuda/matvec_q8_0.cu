@@ -1,11 +1,10 @@
 // Products with Q8_0 weights. A unit is half a block: 16 neighbouring columns.
-#include "kernels/cuda/matvec.hpp"
 #include "kernels/cuda/matvec_rounded.hpp"
-#include "kernels/cuda/weight_blocks.hpp"
 
 namespace sluice::kernels::cuda {
 namespace {
 
+template <bool kArranged>
 struct Q8_0 {
   static constexpr int kUnitCols = 16;
   static constexpr int kOutputsOfManyRows = 4;
@@ -24,13 +23,11 @@ struct Q8_0 {
   Codes16 codes;
   float d;
 
-  static __device__ Q8_0 load(const unsigned char* row, const Matvec&, int unit) {
-    const unsigned char* const block = row + offset_of(unit / 2, 34);
-    Q8_0 loaded;
-    for (int i = 0; i < 4; ++i)
-      loaded.codes.words[i] = static_cast<int>(load_u32(block + 2 + unit % 2 * kUnitCols + 4 * i));
-    loaded.d = load_half(block);
-    return loaded;
+  static __device__ Q8_0 load(const Weights& w, int output, int unit) {
+    const std::int64_t block = offset_of(output, w.cols / 32) + unit / 2;
+    const Q8_0Parts parts = parts_q8_0(w.data, kArranged, block);
+    const unsigned char* const half = parts.codes + unit % 2 * kUnitCols;
+    return {kArranged ? load_codes16(half) : gather_codes16(half), load_half(parts.d)};
   }
 
   __device__ void dot(const Input& x, float& total) const {
@@ -42,7 +39,7 @@ struct Q8_0 {
 }  // namespace
 
 LaunchStatus matvec_q8_0(const Matvec& operands, std::int32_t rows, Stream stream) {
-  return launch_matvec<Q8_0>("matvec_q8_0", operands, rows, stream);
+  return launch_arranged<Q8_0>("matvec_q8_0", operands, rows, stream);
 }
 
 }  // namespace sluice::kernels::cuda

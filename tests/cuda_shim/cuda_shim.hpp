@@ -36,6 +36,7 @@ std::size_t allocated_bytes();
 std::vector<std::string> take_faults();
 
 /// In which order the threads of a block run between barriers, and blocks one after the other.
+/// Except with kAscending, the first in the order runs as far as it can before the next one does.
 enum class Order {
   kAscending,
   kDescending,

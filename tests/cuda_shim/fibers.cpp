@@ -40,7 +40,8 @@ void StackPool::clean() {
 #endif
 }
 
-void Fibers::run(int count, const std::vector<int>& order, const BodyRef& body) {
+void Fibers::run(int count, const std::vector<int>& order, Turn turn, const BodyRef& body) {
+  turn_ = turn;
   place_in_order_.resize(index(count));
   reorder(order);
   body_ = &body;
@@ -94,7 +95,7 @@ void Fibers::abandon() {
 
 int Fibers::next_ready() const {
   const std::size_t count = order_.size();
-  std::size_t at = index(place_in_order_[index(running_)]);
+  std::size_t at = turn_ == Turn::kFirst ? count - 1 : index(place_in_order_[index(running_)]);
   for (std::size_t i = 0; i < count; ++i) {
     at = at + 1 < count ? at + 1 : 0;
     if (states_[index(order_[at])] == State::kReady) return order_[at];

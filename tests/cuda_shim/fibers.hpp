@@ -39,9 +39,14 @@ class StackPool {
 
 class Fibers {
  public:
+  /// Who goes on when a fiber waits.
+  enum class Turn {
+    kNext,   ///< the next in the order that can, round and round
+    kFirst,  ///< the first in the order that can: some run far ahead of the others
+  };
   /// Runs body() in `count` fibers; `order` says which comes after which. Returns when all have
   /// ended, or none can go on, or one called abandon().
-  void run(int count, const std::vector<int>& order, const BodyRef& body);
+  void run(int count, const std::vector<int>& order, Turn turn, const BodyRef& body);
 
   int running() const { return running_; }
   /// The running fiber waits; returns after wake(). Does not return when nobody wakes it.
@@ -74,6 +79,7 @@ class Fibers {
   std::vector<int> order_;
   std::vector<int> place_in_order_;
   Context main_;
+  Turn turn_ = Turn::kNext;
   const BodyRef* body_ = nullptr;
   int running_ = -1;
   int num_ended_ = 0;

@@ -63,11 +63,6 @@ cuda::DeviceError HostDevice::free_memory(std::size_t& bytes) {
   return trouble("cudaMemGetInfo");
 }
 
-cuda::DeviceError HostDevice::reserve(std::size_t bytes, Stream) {
-  if (bytes > options_.memory_bytes - taken_) return error_of("cudaMallocFromPoolAsync", 2);
-  return trouble("cudaMallocFromPoolAsync");
-}
-
 cuda::DeviceError HostDevice::allocate(void*& memory, std::size_t bytes, Stream) {
   if (const DeviceError error = trouble("cudaMallocFromPoolAsync")) return error;
   if (bytes > options_.memory_bytes - taken_) return error_of("cudaMallocFromPoolAsync", 2);

@@ -42,7 +42,6 @@ class HostDevice final : public kernels::cuda::DeviceApi {
   const kernels::cuda::DeviceProperties& properties() const override { return properties_; }
   DeviceError use_on_this_thread() override { return trouble("cudaSetDevice"); }
   DeviceError free_memory(std::size_t& bytes) override;
-  DeviceError reserve(std::size_t bytes, Stream stream) override;
   DeviceError allocate(void*& memory, std::size_t bytes, Stream stream) override;
   void release(void* memory, Stream stream) override;
   DeviceError allocate_pinned(void*& memory, std::size_t bytes) override;

@@ -14,19 +14,17 @@
 #include "engine/backend/cuda/device_kv_pool.hpp"
 #include "engine/backend/cuda/device_memory.hpp"
 #include "engine/backend/cuda/model_support.hpp"
+#include "engine/backend/cuda/sample_results.hpp"
 #include "engine/backend/cuda/step_inputs.hpp"
 #include "engine/backend/cuda/step_staging.hpp"
 #include "engine/backend/slice_check.hpp"
 #include "engine/base/error.hpp"
-#include "engine/sampling/sampler.hpp"
 
 namespace sluice {
 namespace {
 
 namespace cuda = kernels::cuda;
 using Clock = std::chrono::steady_clock;
-
-static_assert(cuda::kMaxTopLogprobs == kMaxTopLogprobs);
 
 constexpr std::size_t kFirstStagingBytes = std::size_t{1} << 20;
 /// How long an event is looked at without a pause: longer than most steps of decoding rows.
@@ -51,38 +49,6 @@ void check(const kernels::cuda::DeviceApi& device, const ModelSource& source,
   if (options.fast_prefill && !device.why_no_gemm().empty())
     throw Error(ErrorCode::kUnsupported,
                 fmt::format("--fast-prefill needs cuBLAS: {}.", device.why_no_gemm()));
-}
-
-/// Why a row has no token; empty when it has one.
-std::string fault_of(const cuda::SampleResult& result, Position position) {
-  switch (static_cast<cuda::SampleStatus>(result.status)) {
-    case cuda::SampleStatus::kOk:
-      return {};
-    case cuda::SampleStatus::kLogitsNotFinite:
-      return fmt::format(
-          "the model's logits for position {} are not finite numbers; its weights may be damaged",
-          position);
-    case cuda::SampleStatus::kAdjustedNotFinite:
-      return fmt::format(
-          "the logit biases and penalties leave no finite logits for position {}; "
-          "use smaller ones",
-          position);
-    case cuda::SampleStatus::kAllBanned:
-      return fmt::format("every token is banned at position {}", position);
-    default:
-      return fmt::format("the device gave no token for position {}", position);
-  }
-}
-
-SampledToken token_of(const cuda::SampleResult& result) {
-  SampledToken token;
-  token.id = result.id;
-  token.logprob = result.logprob;
-  token.top_probability = result.top_probability;
-  const auto count = std::clamp<std::int32_t>(result.num_top, 0, kMaxTopLogprobs);
-  for (std::int32_t i = 0; i < count; ++i)
-    token.top.push_back({result.top_ids[i], result.top_logprobs[i]});
-  return token;
 }
 
 /// A token that the step under way will bring.
@@ -343,8 +309,8 @@ void CudaBackend::Impl::collect() {
     cuda::SampleResult result;
     std::memcpy(&result, results_here.data() + n * sizeof result, sizeof result);
     SliceResult& slice = pending.slices[awaited[n].slice];
-    slice.error = fault_of(result, awaited[n].position);
-    if (slice.error.empty()) slice.token = token_of(result);
+    slice.error = sample_fault(result, awaited[n].position);
+    if (slice.error.empty()) slice.token = sampled_token(result);
   }
 }
 

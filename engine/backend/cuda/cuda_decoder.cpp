@@ -9,8 +9,6 @@ namespace {
 
 namespace cuda = kernels::cuda;
 
-/// Elements of a matrix that are decoded at a time for GEMM: 64 MiB.
-constexpr std::size_t kGemmElements = std::size_t{16} << 20;
 /// Attention of decoding rows runs in several launches where more work space were needed.
 constexpr std::size_t kAttentionWorkFloats = std::size_t{32} << 20;
 /// A launch's first row is a multiple of it, so that pointers stay aligned.
@@ -48,10 +46,6 @@ cuda::Activation activation_of(Activation activation) {
   }
 }
 
-bool quantised(const cuda::Weights& weights) {
-  return cuda::weight_block(weights.type) > 1;
-}
-
 }  // namespace
 
 CudaDecoder::CudaDecoder(const ModelConfig& config, DeviceWeights weights,
@@ -67,6 +61,7 @@ CudaDecoder::CudaDecoder(const ModelConfig& config, DeviceWeights weights,
                            : 1.0F / std::sqrt(static_cast<float>(config.head_dim))) {
   work_ = DeviceBuffer(queue, place(config, limits, nullptr, buffers_), "the work buffers");
   place(config, limits, work_.as<std::byte>(), buffers_);
+  products_ = CudaProducts(queue, buffers_.products);
 }
 
 std::size_t CudaDecoder::place(const ModelConfig& config, const CudaDecoderLimits& limits,
@@ -93,9 +88,9 @@ std::size_t CudaDecoder::place(const ModelConfig& config, const CudaDecoderLimit
   take(buffers.cosines, config.ropes.size() * rows * pairs);
   take(buffers.sines, config.ropes.size() * rows * pairs);
   take(buffers.logits, size(limits.sampled_rows) * size(config.vocab_size));
-  take(buffers.codes, rows * widest);
-  take(buffers.scales, rows * widest / 32);
-  take(buffers.dequantized, limits.fast_prefill ? std::max(kGemmElements, 16 * widest) : 0);
+  take(buffers.products.codes, rows * widest);
+  take(buffers.products.scales, rows * widest / 32);
+  take(buffers.products.decoded, limits.fast_prefill ? CudaProducts::decoded_elements(widest) : 0);
   return used;
 }
 
@@ -136,7 +131,8 @@ float* CudaDecoder::logits_of(const std::int32_t* rows, std::int32_t count) {
   last.row_index = rows;
   last.n = config_.hidden_size;
   queue_.launch([=](cuda::Stream stream) { return cuda::add_norm(last, count, stream); });
-  multiply_rows(weights_.lm_head, buffers_.normed, config_.hidden_size, buffers_.logits, count);
+  products_.multiply(weights_.lm_head, buffers_.normed, config_.hidden_size, buffers_.logits, count,
+                     count);
   const DecoderOptions& options = config_.options;
   if (options.logit_scale != 1.0F || options.final_softcap != 0.0F) {
     queue_.launch([=, y = buffers_.logits, n = config_.vocab_size, scale = options.logit_scale,
@@ -202,11 +198,12 @@ void CudaDecoder::run_layer(std::size_t index, const StepView& step, const Devic
 void CudaDecoder::attention_block(std::size_t index, const float* input, const StepView& step,
                                   const DeviceKvPool& pool) {
   const DeviceLayer& layer = weights_.layers[index];
-  multiply(layer.qkv, input, config_.hidden_size, buffers_.qkv, step.rows, gemm_from(step));
+  products_.multiply(layer.qkv, input, config_.hidden_size, buffers_.qkv, step.rows,
+                     gemm_from(step));
   rotate_and_store(index, step, pool);
   attend(index, step, pool);
-  multiply(layer.attention_output, buffers_.attended, q_dim_, buffers_.block, step.rows,
-           gemm_from(step));
+  products_.multiply(layer.attention_output, buffers_.attended, q_dim_, buffers_.block, step.rows,
+                     gemm_from(step));
 }
 
 void CudaDecoder::rotate_and_store(std::size_t index, const StepView& step,
@@ -298,7 +295,8 @@ void CudaDecoder::attend_decoding(const cuda::Attention& operands, const cuda::K
 
 void CudaDecoder::feed_forward(const DeviceLayer& layer, const float* input, const StepView& step) {
   const JointMatrix& joint = layer.gate_up;
-  multiply(joint, input, config_.hidden_size, buffers_.gate_up, step.rows, gemm_from(step));
+  products_.multiply(joint, input, config_.hidden_size, buffers_.gate_up, step.rows,
+                     gemm_from(step));
   float* gate = buffers_.gate_up;
   const float* up = config_.options.gated ? gate + joint.offsets[1] : nullptr;
   const cuda::Rows out{gate, cuda::ElementType::kF32, joint.stride};
@@ -306,7 +304,7 @@ void CudaDecoder::feed_forward(const DeviceLayer& layer, const float* input, con
                  rows = step.rows, n = layer.down.in](cuda::Stream stream) {
     return cuda::activate(activation, gate, up, stride, rows, n, out, stream);
   });
-  multiply(layer.down, gate, joint.stride, buffers_.block, step.rows, gemm_from(step));
+  products_.multiply(layer.down, gate, joint.stride, buffers_.block, step.rows, gemm_from(step));
 }
 
 // -- norms and sums -------------------------------------------------------------------------------
@@ -337,70 +335,8 @@ const float* CudaDecoder::normed_rows(const cuda::NormWeights& norm, float* buff
   return buffer;
 }
 
-// -- products -------------------------------------------------------------------------------------
-
 std::int32_t CudaDecoder::gemm_from(const StepView& step) const {
   return limits_.fast_prefill ? step.decode_rows : step.rows;
-}
-
-void CudaDecoder::multiply(const JointMatrix& matrix, const float* x, std::int32_t x_stride,
-                           float* y, std::int32_t rows, std::int32_t gemm_from) {
-  multiply_rows(matrix, x, x_stride, y, gemm_from);
-  if (gemm_from == rows) return;
-  for (const DeviceMatrix& part : matrix.parts)
-    multiply_by_gemm(part, x + size(gemm_from) * size(x_stride), x_stride,
-                     y + size(gemm_from) * size(matrix.stride), matrix.stride, rows - gemm_from);
-}
-
-void CudaDecoder::multiply_rows(const JointMatrix& matrix, const float* x, std::int32_t x_stride,
-                                float* y, std::int32_t rows) {
-  if (rows == 0) return;
-  const cuda::RoundedRows rounded{buffers_.codes, buffers_.scales};
-  if (std::ranges::any_of(matrix.parts, [](const auto& part) { return quantised(part.weights); }))
-    queue_.launch([=, cols = matrix.in](cuda::Stream stream) {
-      return cuda::quantize_rows(x, x_stride, rows, cols, rounded, stream);
-    });
-  for (const DeviceMatrix& part : matrix.parts) {
-    cuda::Matvec operands;
-    operands.weights = part.weights;
-    operands.x = x;
-    operands.x_stride = x_stride;
-    if (quantised(part.weights)) operands.rounded = rounded;
-    operands.bias = part.bias;
-    operands.y = y + part.first_output;
-    operands.y_stride = matrix.stride;
-    queue_.launch([=](cuda::Stream stream) { return cuda::matvec(operands, rows, stream); });
-  }
-}
-
-void CudaDecoder::multiply_by_gemm(const DeviceMatrix& part, const float* x, std::int32_t x_stride,
-                                   float* y, std::int32_t y_stride, std::int32_t rows) {
-  const cuda::Weights& all = part.weights;
-  const std::size_t cols = size(all.cols);
-  const std::size_t row_bytes = cuda::weight_row_bytes(all.type, all.cols);
-  const bool plain = all.type == cuda::WeightType::kF32;
-  // Pieces begin at whole 16 bytes of any type.
-  const std::size_t piece =
-      plain ? size(all.rows) : std::max<std::size_t>(kGemmElements / cols / 16 * 16, 16);
-  for (std::size_t first = 0; first < size(all.rows); first += piece) {
-    const std::size_t count = std::min(piece, size(all.rows) - first);
-    cuda::Weights weights = all;
-    weights.data = static_cast<const std::byte*>(all.data) + first * row_bytes;
-    weights.rows = static_cast<std::int32_t>(count);
-    const auto* decoded = static_cast<const float*>(weights.data);
-    if (!plain) {
-      const cuda::Rows out{buffers_.dequantized, cuda::ElementType::kF32, all.cols};
-      queue_.launch([=](cuda::Stream stream) { return cuda::dequantize(weights, out, stream); });
-      decoded = buffers_.dequantized;
-    }
-    queue_.gemm({x, decoded, y + part.first_output + first, size(rows), cols, count, size(x_stride),
-                 size(y_stride)});
-  }
-  if (part.bias == nullptr) return;
-  queue_.launch(
-      [=, to = y + part.first_output, n = all.rows, bias = part.bias](cuda::Stream stream) {
-        return cuda::add_bias(to, y_stride, rows, n, bias, stream);
-      });
 }
 
 }  // namespace sluice

@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "engine/backend/cuda/cuda_products.hpp"
 #include "engine/backend/cuda/device_kv_pool.hpp"
 #include "engine/backend/cuda/device_memory.hpp"
 #include "engine/backend/cuda/device_weights.hpp"
@@ -60,19 +61,17 @@ class CudaDecoder {
  private:
   /// Work buffers, all in one allocation.
   struct Buffers {
-    float* hidden = nullptr;       ///< [rows x hidden]: the residual stream
-    float* normed = nullptr;       ///< [rows x hidden]
-    float* ffn_normed = nullptr;   ///< likewise, for parallel blocks
-    float* block = nullptr;        ///< [rows x hidden]
-    float* qkv = nullptr;          ///< [rows x qkv.stride]
-    float* attended = nullptr;     ///< [rows x heads * head_dim]
-    float* gate_up = nullptr;      ///< [rows x gate_up.stride]
-    float* cosines = nullptr;      ///< [ropes x rows x pairs]
-    float* sines = nullptr;        ///< likewise
-    float* logits = nullptr;       ///< [sampled rows x vocab]
-    std::int8_t* codes = nullptr;  ///< [rows x widest input]
-    float* scales = nullptr;       ///< [rows x widest input / 32]
-    float* dequantized = nullptr;  ///< a piece of a matrix in f32, for GEMM
+    float* hidden = nullptr;      ///< [rows x hidden]: the residual stream
+    float* normed = nullptr;      ///< [rows x hidden]
+    float* ffn_normed = nullptr;  ///< likewise, for parallel blocks
+    float* block = nullptr;       ///< [rows x hidden]
+    float* qkv = nullptr;         ///< [rows x qkv.stride]
+    float* attended = nullptr;    ///< [rows x heads * head_dim]
+    float* gate_up = nullptr;     ///< [rows x gate_up.stride]
+    float* cosines = nullptr;     ///< [ropes x rows x pairs]
+    float* sines = nullptr;       ///< likewise
+    float* logits = nullptr;      ///< [sampled rows x vocab]
+    ProductBuffers products;
   };
   /// Lays the buffers out behind `base`; returns their bytes.
   static std::size_t place(const ModelConfig& config, const CudaDecoderLimits& limits,
@@ -95,13 +94,7 @@ class CudaDecoder {
   const float* normed_rows(const kernels::cuda::NormWeights& norm, float* buffer,
                            std::int32_t rows);
 
-  /// y = W x for the step's rows; rows from `gemm_from` on by cuBLAS.
-  void multiply(const JointMatrix& matrix, const float* x, std::int32_t x_stride, float* y,
-                std::int32_t rows, std::int32_t gemm_from);
-  void multiply_rows(const JointMatrix& matrix, const float* x, std::int32_t x_stride, float* y,
-                     std::int32_t rows);
-  void multiply_by_gemm(const DeviceMatrix& part, const float* x, std::int32_t x_stride, float* y,
-                        std::int32_t y_stride, std::int32_t rows);
+  /// The first row whose products go through cuBLAS.
   std::int32_t gemm_from(const StepView& step) const;
 
   ModelConfig config_;
@@ -113,6 +106,7 @@ class CudaDecoder {
   float attention_scale_;
   DeviceBuffer work_;
   Buffers buffers_;
+  CudaProducts products_;
   DeviceBuffer attention_work_;
 };
 

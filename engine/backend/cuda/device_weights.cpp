@@ -53,9 +53,11 @@ class Placer {
     return weights;
   }
 
-  /// Matrices of one type and width, one below the other.
+  /// Matrices of one type and width, one below the other, in the order that kernels read best.
   cuda::Weights stack(const std::vector<const kernels::WeightMatrix*>& matrices) {
-    cuda::Weights weights{nullptr, type_of(*matrices.front()), 0, number(matrices.front()->cols)};
+    cuda::Weights weights;
+    weights.type = type_of(*matrices.front());
+    weights.cols = number(matrices.front()->cols);
     const std::size_t row_bytes = cuda::weight_row_bytes(weights.type, weights.cols);
     std::size_t rows = 0;
     for (const kernels::WeightMatrix* matrix : matrices) rows += matrix->rows;
@@ -66,6 +68,8 @@ class Placer {
       if (upload_ != nullptr) bring(*matrix, weights.type, to);
       to += matrix->rows * row_bytes;
     }
+    weights.arranged = cuda::can_arrange(weights.type, weights.rows, weights.cols);
+    if (upload_ != nullptr && weights.arranged) upload_->arrange(weights);
     return weights;
   }
 
@@ -166,22 +170,6 @@ DeviceLayer place_layer(Placer& placer, const LayerWeights& layer, const ModelCo
   return placed;
 }
 
-void measure(DeviceWeights& placed) {
-  const auto look = [&](const JointMatrix& joint, bool head) {
-    placed.widest_input = std::max(placed.widest_input, joint.in);
-    for (const DeviceMatrix& part : joint.parts) {
-      const std::size_t elements =
-          static_cast<std::size_t>(part.weights.rows) * static_cast<std::size_t>(part.weights.cols);
-      if (!head) placed.largest_matrix = std::max(placed.largest_matrix, elements);
-    }
-  };
-  for (const DeviceLayer& layer : placed.layers)
-    for (const JointMatrix* joint :
-         {&layer.qkv, &layer.attention_output, &layer.gate_up, &layer.down})
-      look(*joint, false);
-  look(placed.lm_head, true);
-}
-
 DeviceWeights place_all(Placer& placer, const DecoderWeights& weights, const ModelConfig& config) {
   DeviceWeights placed;
   placed.token_embedding = placer.place(weights.token_embedding);
@@ -192,7 +180,6 @@ DeviceWeights place_all(Placer& placer, const DecoderWeights& weights, const Mod
   placed.lm_head = joint(placer, {&weights.lm_head});
   for (const RopeTable& rope : weights.ropes)
     placed.ropes.push_back({placer.place(std::span(rope.frequencies)), rope.magnitude});
-  measure(placed);
   return placed;
 }
 

@@ -59,9 +59,7 @@ struct DeviceWeights {
   kernels::cuda::NormWeights output_norm{};
   JointMatrix lm_head;
   std::vector<DeviceRope> ropes;
-  std::int32_t widest_input = 0;   ///< of all matrices
-  std::size_t largest_matrix = 0;  ///< elements of the largest but the LM head
-  DeviceBuffer memory;             ///< what the pointers point into
+  DeviceBuffer memory;  ///< what the pointers point into
 };
 
 /// Bytes of device memory that upload_weights() takes. `precise`: everything in f32.

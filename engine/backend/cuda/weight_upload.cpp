@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/cuda/kernels.hpp"
+
 namespace sluice {
 namespace {
 
@@ -42,6 +44,14 @@ void WeightUpload::make(std::byte* to, std::size_t count, std::size_t item_bytes
     queue_.record(stage.sent);
     require(queue_.error(), kDoing);
   }
+}
+
+void WeightUpload::arrange(const kernels::cuda::Weights& weights) {
+  // The memory is ours; Weights only promises not to write through it.
+  queue_.launch([weights, data = const_cast<void*>(weights.data)](kernels::cuda::Stream stream) {
+    return kernels::cuda::arrange_weights(data, weights.type, weights.rows, weights.cols, stream);
+  });
+  require(queue_.error(), kDoing);
 }
 
 void WeightUpload::finish() {

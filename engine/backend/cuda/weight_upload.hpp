@@ -7,6 +7,7 @@
 #include <span>
 
 #include "engine/backend/cuda/device_memory.hpp"
+#include "kernels/cuda/launch_types.hpp"
 
 namespace sluice {
 
@@ -22,6 +23,9 @@ class WeightUpload {
   /// a time.
   void make(std::byte* to, std::size_t count, std::size_t item_bytes,
             const std::function<void(std::byte*, std::size_t, std::size_t)>& fill);
+
+  /// Brings a matrix that has been copied into the order that kernels read best.
+  void arrange(const kernels::cuda::Weights& weights);
 
   /// Waits until all has arrived. Throws as require().
   void finish();

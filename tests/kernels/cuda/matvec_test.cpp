@@ -167,6 +167,43 @@ TEST_CASE("cuda products of wide and narrow reads have the same bits") {
   }
 }
 
+TEST_CASE("cuda arranged weights give the same bits everywhere") {
+  std::mt19937 random(17);
+  for (const WeightTypeOfTest& type : weight_types()) {
+    const std::int32_t cols = weight_block(type.type) == 256 ? 768 : 96;
+    CAPTURE(type.name);
+    if (!can_arrange(type.type, 16, cols)) continue;
+    constexpr std::int32_t kRows = 6;
+    RandomWeights w = random_weights(type, 16, cols, random);
+    Inputs inputs(random_floats(static_cast<std::size_t>(kRows * cols), random), kRows, cols);
+    const DeviceArray<std::int32_t> ids(std::vector<std::int32_t>{13});
+    const auto everything = [&] {
+      std::vector<float> all = product(w, inputs, nullptr, 0, kRows);
+      const std::vector<float> one = product(w, inputs, nullptr, 2, 1);
+      DeviceArray<float> decoded(w.decoded.size());
+      check_launch(dequantize(w.view, {decoded.data(), ElementType::kF32, cols}, nullptr));
+      DeviceArray<float> embedded(static_cast<std::size_t>(cols));
+      check_launch(embed_rows(w.view, ids.data(), 1, 1.0F, false, embedded.data(), nullptr));
+      for (const auto& more : {one, decoded.read(), embedded.read()})
+        all.insert(all.end(), more.begin(), more.end());
+      return all;
+    };
+    const std::vector<float> before = everything();
+    const std::vector<std::byte> file = w.file.read();
+    arrange(w);
+    REQUIRE(w.view.arranged);
+    CHECK(w.file.read() != file);
+    CHECK(everything() == before);
+  }
+}
+
+TEST_CASE("cuda weights that have no other order are refused") {
+  DeviceArray<std::byte> data(144 * 8);
+  check_refused(arrange_weights(data.data(), WeightType::kQ4_K, 8, 256, nullptr));
+  check_refused(arrange_weights(data.data(), WeightType::kQ8_0, 3, 32, nullptr));
+  check_refused(arrange_weights(nullptr, WeightType::kQ8_0, 8, 32, nullptr));
+}
+
 TEST_CASE("cuda products of no rows and bad shapes") {
   std::mt19937 random(16);
   const RandomWeights w = random_weights(weight_types()[3], 4, 64, random);

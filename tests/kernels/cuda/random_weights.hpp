@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "kernels/cpu/dequantize.hpp"
-#include "kernels/cuda/launch_types.hpp"
+#include "kernels/cuda/kernels.hpp"
 #include "tests/kernels/cuda/device_array.hpp"
 
 namespace sluice::kernels::cuda {
@@ -66,6 +66,14 @@ inline RandomWeights random_weights(const WeightTypeOfTest& type, std::int32_t r
   type.dequantize(file.data(), w.decoded.data(), w.decoded.size());
   w.view = {w.file.data(), type.type, rows, cols};
   return w;
+}
+
+/// The same weights, brought into the order of arrange_weights() where there is one.
+inline void arrange(RandomWeights& w) {
+  const Weights& view = w.view;
+  if (!can_arrange(view.type, view.rows, view.cols)) return;
+  check_launch(arrange_weights(w.file.data(), view.type, view.rows, view.cols, nullptr));
+  w.view.arranged = true;
 }
 
 }  // namespace sluice::kernels::cuda

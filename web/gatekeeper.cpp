@@ -28,7 +28,9 @@ std::optional<HttpResponse> ambiguity(const HttpRequest& request) {
   }
   const std::size_t codings = request.count("transfer-encoding");
   const std::size_t lengths = request.count("content-length");
-  if (lengths > 1 || (lengths == 1 && codings > 0)) {
+  const std::string_view length = request.header("content-length");
+  const bool is_number = length.find_first_not_of("0123456789") == std::string_view::npos;
+  if (lengths > 1 || (lengths == 1 && (codings > 0 || !is_number))) {
     return bad_request(
         "The request's length is given twice; send Content-Length or "
         "Transfer-Encoding, once.");

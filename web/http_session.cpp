@@ -30,6 +30,7 @@ namespace http = beast::http;
 using boost::system::error_code;
 
 constexpr std::size_t kFirstRead = 4096;
+constexpr std::size_t kMostBuffered = 256 << 10;  // read and not parsed yet
 
 HttpRequest to_plain(const http::request_header<>& head, Target target, bool keep_alive) {
   HttpRequest plain;
@@ -69,7 +70,7 @@ std::optional<HttpResponse> answer_to_fault(error_code error, const Limits& limi
 class HttpSession final : public Connection, public std::enable_shared_from_this<HttpSession> {
  public:
   HttpSession(std::shared_ptr<ServerContext> context, ClientStream stream,
-              beast::flat_buffer buffer = {})
+              beast::flat_buffer buffer = beast::flat_buffer(kMostBuffered))
       : context_(std::move(context)), stream_(std::move(stream)), buffer_(std::move(buffer)) {
     ++context_->counters.connections;
   }
@@ -103,6 +104,8 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
   void do_handshake();
   void do_wait();
   void do_read_header();
+  void do_read_some();
+  void on_read_some();
   void on_header();
   bool wants_upgrade() const;
   void refuse_request(HttpResponse response);
@@ -114,10 +117,6 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
   bool complete(const HttpRequest& request);
   void respond(HttpResponse response, bool head_only, bool close);
   void on_write(error_code error, bool close);
-
-  /// Reads with `start`, and goes on with `next` when that went well.
-  template <class Start, class Next>
-  void read(std::chrono::milliseconds limit, Start start, Next next);
 
   template <class Function>
   void post(Function function) {
@@ -131,6 +130,8 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
   ClientStream stream_;
   beast::flat_buffer buffer_;
   std::optional<http::request_parser<http::string_body>> parser_;
+  bool in_body_ = false;
+  std::size_t part_bytes_ = 0;  // read of the header, or of the body with its chunks
   HttpRequest request_;
   CallerPtr caller_;
   std::vector<std::pair<std::string, std::string>> common_headers_;  // of the response
@@ -152,28 +153,18 @@ void HttpSession::do_handshake() {
   }));
 }
 
-template <class Start, class Next>
-void HttpSession::read(std::chrono::milliseconds limit, Start start, Next next) {
-  // One time-out for the whole of it: a client that sends a byte now and then gains nothing.
-  stream_->expires_after(limit);
-  reading_ = true;
-  start([self = shared_from_this(), next](error_code error, std::size_t bytes) {
-    self->reading_ = false;
-    if (error) return self->on_fault(error);
-    next(bytes);
-  });
-}
-
 /// Between two requests a client may be silent for longer than within one.
 void HttpSession::do_wait() {
   if (buffer_.size() > 0) return do_read_header();
-  read(
-      limits().keep_alive_timeout,
-      [this](auto done) { stream_.async_read_some(buffer_.prepare(kFirstRead), std::move(done)); },
-      [this](std::size_t bytes) {
-        buffer_.commit(bytes);
-        do_read_header();
-      });
+  reading_ = true;
+  stream_->expires_after(limits().keep_alive_timeout);
+  stream_.async_read_some(buffer_.prepare(kFirstRead),
+                          [self = shared_from_this()](error_code error, std::size_t bytes) {
+                            self->reading_ = false;
+                            if (error) return self->stream_.close();
+                            self->buffer_.commit(bytes);
+                            self->do_read_header();
+                          });
 }
 
 void HttpSession::do_read_header() {
@@ -181,10 +172,36 @@ void HttpSession::do_read_header() {
   common_headers_.clear();
   parser_->header_limit(static_cast<std::uint32_t>(limits().max_header_bytes));
   parser_->body_limit(limits().max_body_bytes);
-  read(
-      limits().header_timeout,
-      [this](auto done) { http::async_read_header(stream_, buffer_, *parser_, std::move(done)); },
-      [this](std::size_t) { on_header(); });
+  in_body_ = false;
+  part_bytes_ = 0;
+  // One time-out for the whole of it: a client that sends a byte now and then gains nothing.
+  stream_->expires_after(limits().header_timeout);
+  do_read_some();
+}
+
+/// Piece by piece, since the parser's own limits hold for what it sees at once only: fields that
+/// come in several pieces would add up without end, and so would the trailers of a chunked body.
+void HttpSession::do_read_some() {
+  reading_ = true;
+  http::async_read_some(stream_, buffer_, *parser_,
+                        [self = shared_from_this()](error_code error, std::size_t bytes) {
+                          self->reading_ = false;
+                          self->part_bytes_ += bytes;
+                          if (error) return self->on_fault(error);
+                          self->on_read_some();
+                        });
+}
+
+void HttpSession::on_read_some() {
+  // Chunks may be small, but not so small that they are mostly sizes.
+  const std::size_t most = in_body_ ? 2 * limits().max_body_bytes + limits().max_header_bytes
+                                    : limits().max_header_bytes;
+  if (part_bytes_ > most) {
+    return on_fault(in_body_ ? http::error::body_limit : http::error::header_limit);
+  }
+  if (in_body_ ? !parser_->is_done() : !parser_->is_header_done()) return do_read_some();
+  if (in_body_) return handle();
+  on_header();
 }
 
 void HttpSession::on_fault(error_code error) {
@@ -234,19 +251,16 @@ void HttpSession::refuse_request(HttpResponse response) {
 }
 
 void HttpSession::do_read_body() {
-  const auto read_it = [this] {
-    read(
-        limits().body_timeout,
-        [this](auto done) { http::async_read(stream_, buffer_, *parser_, std::move(done)); },
-        [this](std::size_t) { handle(); });
-  };
-  if (lower_case(request_.header("expect")) != "100-continue") return read_it();
+  in_body_ = true;
+  part_bytes_ = 0;
+  parser_->eager(true);
+  stream_->expires_after(limits().body_timeout);
+  if (lower_case(request_.header("expect")) != "100-continue") return do_read_some();
   static constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
-  stream_->expires_after(limits().response_timeout);
   asio::async_write(stream_, asio::buffer(kContinue),
-                    [self = shared_from_this(), read_it](error_code error, std::size_t) {
+                    [self = shared_from_this()](error_code error, std::size_t) {
                       if (error) return self->stream_.close();
-                      read_it();
+                      self->do_read_some();
                     });
 }
 

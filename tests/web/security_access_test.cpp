@@ -109,7 +109,7 @@ TEST_CASE("security: only the whole key in its place is a key") {
   const Running running(with_keys(file));
   const std::string& key = file.alice;
   for (const std::string& wrong :
-       {key.substr(0, key.size() - 1), key + "x", web::new_key(), std::string("null"),
+       {key.substr(0, key.size() - 1), key + "x", web::new_key(), std::string("undefined"),
         std::string(5000, 'a'), web::to_hex(web::digest_of(key))}) {
     const HttpAnswer answer = get(running, "/v1/models", wrong);
     CHECK(answer.status == 401);

@@ -112,12 +112,31 @@ TEST_CASE("security: headers and bodies over the limit are refused") {
   std::string many = "GET / HTTP/1.1\r\n" + kHost;
   for (int i = 0; i < 500; ++i) many += "X-" + std::to_string(i) + ": 1\r\n";
   CHECK(statuses(running, many + "\r\n", 1) == std::vector<int>{431});
+  // However it comes: here in pieces that are small by themselves.
+  {
+    const RawClient client(running.server.port());
+    client.send("GET / HTTP/1.1\r\n" + kHost);
+    try {
+      for (int i = 0; i < 2000; ++i) client.send("X-" + std::to_string(i) + ": 1\r\n");
+    } catch (const std::runtime_error&) {
+      // It is over already.
+    }
+    CHECK(client.receive().find("431") != std::string::npos);
+  }
   // By its announcement, before it comes; and in chunks, which announce nothing.
   CHECK(statuses(running, post + "Content-Length: 1001\r\n\r\n", 1) == kLarge);
   CHECK(statuses(running, post + "Content-Length: 9000000000000000000\r\n\r\n", 1) == kLarge);
   std::string chunks = post + "Transfer-Encoding: chunked\r\n\r\n";
   for (int i = 0; i < 11; ++i) chunks += "64\r\n" + std::string(100, 'x') + "\r\n";
   CHECK(statuses(running, chunks, 1) == kLarge);
+  // What is not the body itself counts as well: trailers, extensions of chunks.
+  std::string trailers = post + "Transfer-Encoding: chunked\r\n\r\n0\r\n";
+  for (int i = 0; i < 2000; ++i) trailers += "X-" + std::to_string(i) + ": 1\r\n";
+  CHECK(statuses(running, trailers + "\r\n", 1) == kLarge);
+  const std::string extended = "1;" + std::string(500, 'e') + "\r\nx\r\n";
+  std::string extensions = post + "Transfer-Encoding: chunked\r\n\r\n";
+  for (int i = 0; i < 100; ++i) extensions += extended;
+  CHECK(statuses(running, extensions, 1) == kLarge);
 }
 
 TEST_CASE("security: a client that waits to be asked for its body is asked") {

@@ -81,9 +81,10 @@ class TlsClient {
  public:
   /// Throws boost::system::system_error when the handshake fails.
   explicit TlsClient(std::uint16_t port, int highest_version = 0) {
-    SSL_CTX_set_max_proto_version(context_.native_handle(), highest_version);
+    SSL_set_min_proto_version(stream_.native_handle(), TLS1_VERSION);
+    SSL_set_max_proto_version(stream_.native_handle(), highest_version);
     // So that an old version is refused by the server and not here.
-    SSL_CTX_set_security_level(context_.native_handle(), 0);
+    SSL_set_security_level(stream_.native_handle(), 0);
     stream_.next_layer().connect({asio::ip::make_address("127.0.0.1"), port});
     stream_.handshake(asio::ssl::stream_base::client);
   }

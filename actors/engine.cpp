@@ -190,6 +190,10 @@ EngineStats Engine::stats() const {
   return stats;
 }
 
+std::vector<DeviceUsage> Engine::devices() const {
+  return impl_->board->devices();
+}
+
 void Engine::inspect(std::function<void(EngineView)> done) {
   caf::anon_send(impl_->inspector, inspect_atom::value,
                  Inspection{std::make_shared<Gathering>(std::move(done))});

@@ -97,6 +97,7 @@ class Engine final : public StreamService {
   std::shared_ptr<const Tokenizer> tokenizer() const override;
   std::vector<TokenId> prompt_tokens(const GenerateRequest& request) const override;
   EngineStats stats() const override;
+  std::vector<DeviceUsage> devices() const override;
   void inspect(std::function<void(EngineView)> done) override;
   std::string token_text(TokenId token) const override;
 

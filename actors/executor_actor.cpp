@@ -38,6 +38,7 @@ BackendReport ExecutorActor::prepare() {
     state.backend->allocate_pool(state.parts.pool);
     report.description = state.backend->description();
     report.memory = state.backend->memory();
+    report.device_probe = state.backend->device_probe();
     report.ok = true;
   } catch (const Error& error) {
     report.code = error.code();

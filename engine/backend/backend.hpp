@@ -23,6 +23,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/backend/device_usage.hpp"
 #include "engine/base/kv_group.hpp"
 #include "engine/base/types.hpp"
 #include "engine/sampling/sampling_params.hpp"
@@ -137,6 +138,10 @@ class Backend {
   virtual BackendMemory memory() const = 0;
   /// For logs and `inspect`, e.g. "CPU, AVX-512, 2 threads".
   virtual std::string description() const = 0;
+  /// Says how busy the devices are that it computes on, for metrics; empty where there is nothing
+  /// beside the CPU. What is returned may be called from any thread, also after the backend's end,
+  /// must not wait for a step and must not throw.
+  virtual DeviceProbe device_probe() const { return {}; }
 
  private:
   std::optional<StepResult> finished_;

@@ -33,20 +33,31 @@ install(FILES ${PROJECT_BINARY_DIR}/package/SluiceConfig.cmake
 install(FILES ${PROJECT_BINARY_DIR}/package/sluice.pc
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
-# -- the service ----------------------------------------------------------------------------------
+# -- the service, and what a package has besides --------------------------------------------------
 
 # Where units belong is systemd's choice, not a folder of GNU's.
 set(SLUICE_UNIT_DIR lib/systemd/system CACHE STRING "Where the systemd unit goes, below the prefix")
-configure_file(${PROJECT_SOURCE_DIR}/packaging/sluice.service.in
-               ${PROJECT_BINARY_DIR}/package/sluice.service @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/package/sluice.service DESTINATION ${SLUICE_UNIT_DIR})
+set(SLUICE_MAINTAINER "The Sluice developers <sluice@localhost>" CACHE STRING "Of the Debian package")
+install(FILES ${PROJECT_SOURCE_DIR}/packaging/sluice.service DESTINATION ${SLUICE_UNIT_DIR})
+
+# sluice_install_compressed(SOURCE NAME FOLDER): filled in and packed, as Debian has it.
+function(sluice_install_compressed source name folder)
+  set(file ${PROJECT_BINARY_DIR}/package/${name})
+  configure_file(${PROJECT_SOURCE_DIR}/packaging/${source} ${file} @ONLY)
+  execute_process(COMMAND gzip -9nkf ${file} COMMAND_ERROR_IS_FATAL ANY)
+  install(FILES ${file}.gz DESTINATION ${folder})
+endfunction()
+sluice_install_compressed(sluice.1.in sluice.1 ${CMAKE_INSTALL_MANDIR}/man1)
+sluice_install_compressed(changelog.in changelog ${CMAKE_INSTALL_DATADIR}/doc/sluice)
+install(FILES ${PROJECT_SOURCE_DIR}/packaging/lintian-overrides
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/lintian/overrides RENAME sluice)
 
 # -- cpack -G DEB ---------------------------------------------------------------------------------
 
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME sluice)
 set(CPACK_PACKAGE_VENDOR Sluice)
-set(CPACK_PACKAGE_CONTACT "The Sluice developers <sluice@localhost>")
+set(CPACK_PACKAGE_CONTACT ${SLUICE_MAINTAINER})
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "streams large language models, as a server and a library")
 set(CPACK_PACKAGE_DESCRIPTION
 "Serves a language model to a live web page, over WebSockets and an
@@ -61,5 +72,5 @@ set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "libcaf-dev, libboost1.81-dev")
 set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA ${PROJECT_SOURCE_DIR}/packaging/postinst
-    ${PROJECT_SOURCE_DIR}/packaging/prerm ${PROJECT_SOURCE_DIR}/packaging/postrm)
+    ${PROJECT_SOURCE_DIR}/packaging/prerm ${PROJECT_SOURCE_DIR}/packaging/postrm ${PROJECT_SOURCE_DIR}/packaging/triggers)
 include(CPack)

@@ -1,6 +1,7 @@
 #include "sluice/engine.hpp"
 
 #include "embed/engine_core.hpp"
+#include "embed/service_of.hpp"
 #include "engine/stream/stop_policy.hpp"
 
 namespace sluice::embed {
@@ -104,6 +105,10 @@ std::string Engine::token_text(TokenId token) const {
 
 void Engine::shutdown(std::chrono::milliseconds grace) {
   core_->engine().shutdown(grace);
+}
+
+StreamService& service_of(Engine& engine) {
+  return embed::Access::core(engine).engine();
 }
 
 }  // namespace sluice::v0

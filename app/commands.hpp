@@ -11,6 +11,7 @@ namespace sluice::app {
 using Action = std::function<int()>;
 
 void add_serve_command(CLI::App& program, Action& action);
+void add_key_command(CLI::App& program, Action& action);
 void add_chat_command(CLI::App& program, Action& action);
 void add_generate_command(CLI::App& program, Action& action);
 void add_plan_command(CLI::App& program, Action& action);

@@ -28,7 +28,8 @@ struct Options {
   double grace_seconds = 10.0;
 };
 
-/// The signals that end the server. Blocked in every thread, so that only take() gets them.
+/// The signals that end the server, or make it read its files again (SIGHUP). Blocked in every
+/// thread, so that only take() gets them.
 class EndSignals {
  public:
   EndSignals() {
@@ -88,13 +89,23 @@ void stop(web::Server& server, Engine& engine, const EndSignals& signals,
     stopped = true;
   });
   while (!stopped) {
-    if (signals.take(std::chrono::milliseconds(50)) != 0) {
+    const int signal = signals.take(std::chrono::milliseconds(50));
+    if (signal == SIGINT || signal == SIGTERM) {
       spdlog::warn("second signal: ending at once");
       spdlog::shutdown();
       _exit(kFailedAtOnce);
     }
   }
   stopper.join();
+}
+
+void reload(web::Server& server) {
+  try {
+    server.reload();
+    spdlog::info("SIGHUP: the files are read again");
+  } catch (const Error& error) {
+    spdlog::error("SIGHUP: nothing is changed. {}", error.what());
+  }
 }
 
 int serve(const Options& options) {
@@ -120,13 +131,13 @@ int serve(const Options& options) {
   std::fflush(stdout);
 
   int signal = 0;
-  while (signal == 0) signal = signals.take(std::chrono::hours(1));
+  while (signal == 0 || signal == SIGHUP) {
+    signal = signals.take(std::chrono::hours(1));
+    if (signal == SIGHUP) reload(server);
+  }
   const std::chrono::milliseconds grace(static_cast<std::int64_t>(options.grace_seconds * 1000.0));
   spdlog::info("{}: taking no more connections, {} s for running streams",
-               signal == SIGINT    ? "SIGINT"
-               : signal == SIGTERM ? "SIGTERM"
-                                   : "SIGHUP",
-               options.grace_seconds);
+               signal == SIGINT ? "SIGINT" : "SIGTERM", options.grace_seconds);
   stop(server, engine, signals, grace);
   spdlog::info("stopped");
   return 0;
@@ -141,8 +152,20 @@ void add_server_options(CLI::App& command, web::ServerOptions& server) {
       ->capture_default_str()
       ->group(group);
   command
-      .add_flag("--force", server.force,
-                "Listen beyond this machine although anyone who reaches the port may use the model")
+      .add_option("--api-keys", server.key_file,
+                  "Serve only who has a key of this file (`sluice key new NAME` makes one). SIGHUP "
+                  "reads it anew")
+      ->group(group);
+  command
+      .add_flag("--insecure", server.insecure,
+                "Listen beyond this machine without keys: anyone who reaches the port may use the "
+                "model")
+      ->group(group);
+  command
+      .add_option("--tls-cert", server.tls_certificate,
+                  "Speak TLS with this certificate: PEM, the chain behind it. SIGHUP reads it anew")
+      ->group(group);
+  command.add_option("--tls-key", server.tls_key, "The certificate's key: PEM, no passphrase")
       ->group(group);
   command
       .add_option("--static-dir", server.static_dir,
@@ -154,8 +177,9 @@ void add_server_options(CLI::App& command, web::ServerOptions& server) {
                   "Host name that clients may use besides the loopback names (repeatable)")
       ->group(group);
   command
-      .add_option("--allow-origin", server.allowed_origins,
-                  "Origin whose pages may connect, e.g. https://chat.example (repeatable)")
+      .add_option("--cors-origin,--allow-origin", server.allowed_origins,
+                  "Origin whose pages may use this server besides its own, e.g. "
+                  "https://chat.example (repeatable)")
       ->group(group);
   command
       .add_option_function<double>(
@@ -172,6 +196,13 @@ void add_server_options(CLI::App& command, web::ServerOptions& server) {
                   "Connections at the same time")
       ->capture_default_str()
       ->check(CLI::Range(1, 1 << 20))
+      ->group(group);
+  command
+      .add_option("--max-connections-per-address", server.limits.max_connections_per_address,
+                  "Of these, from one IPv4 address or IPv6 /64; 0: any number. Behind a proxy all "
+                  "clients have one address")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 1 << 20))
       ->group(group);
 }
 
@@ -192,10 +223,14 @@ void add_serve_command(CLI::App& program, Action& action) {
   command->footer(
       "SIGTERM or Ctrl-C: no more connections, running streams get their grace time, then the\n"
       "program ends with 0. A second one ends it at once.\n"
+      "SIGHUP: TLS certificate and API keys are read again; connections go on.\n"
       "\nExamples:\n"
       "  sluice serve\n"
       "  sluice serve -m model.gguf --context 8192 --sequences 4 --port 9000\n"
-      "  sluice serve --static-dir static      edit the page and reload");
+      "  sluice serve --static-dir static      edit the page and reload\n"
+      "  sluice key new alice --file keys.txt\n"
+      "  sluice serve --address 0.0.0.0 --allow-host chat.example --api-keys keys.txt \\\n"
+      "               --tls-cert fullchain.pem --tls-key privkey.pem");
   command->callback([options, &action] { action = [options] { return serve(*options); }; });
 }
 

@@ -147,6 +147,16 @@ std::string error_json(std::string_view code, std::string_view message) {
   return json.take();
 }
 
+std::string rate_refusal_json(std::string_view id, const RateRefusal& refusal) {
+  JsonWriter json;
+  begin(json, "error", id, 1)
+      .field("code", "rate_limited")
+      .field("message", refusal.message)
+      .field("retry_after_ms", static_cast<std::int64_t>(refusal.retry_after.count()))
+      .end_object();
+  return json.take();
+}
+
 std::size_t estimated_json_bytes(const TokenEvent& event) {
   constexpr std::size_t kFrame = 64;        // type, id, n, brackets
   constexpr std::size_t kPiece = 48;        // id, text and logprob with their names

@@ -9,6 +9,7 @@
 
 #include "actors/stream_service.hpp"
 #include "engine/stream/events.hpp"
+#include "web/access/key_ring.hpp"
 
 namespace sluice::web {
 
@@ -29,6 +30,9 @@ std::string event_json(std::string_view id, const Event& event, std::string_view
 
 /// An error that belongs to no stream: it ends nothing.
 std::string error_json(std::string_view code, std::string_view message);
+/// The end of a stream that did not begin since its caller has used up its share: an `error` that
+/// says when to try again.
+std::string rate_refusal_json(std::string_view id, const RateRefusal& refusal);
 
 /// Roughly the length of the frame that a token event becomes, without writing it.
 std::size_t estimated_json_bytes(const TokenEvent& event);

@@ -16,6 +16,8 @@ struct HttpRequest {
   std::string query;   ///< after '?', as sent
   std::string body;
   std::vector<std::pair<std::string, std::string>> headers;  ///< names in lower case
+  unsigned version = 11;                                     ///< of HTTP: 10 or 11
+  bool keep_alive = true;  ///< the client wants to send more on this connection
 
   /// The first header of that (lower case) name; empty when there is none.
   std::string_view header(std::string_view name) const;

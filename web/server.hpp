@@ -21,7 +21,7 @@ namespace sluice::web {
 class Server {
  public:
   /// `service` must outlive the server. Throws Error(kInvalidArgument) for settings that can't
-  /// work: an address that is none, or one beyond this machine without `force`.
+  /// work: an address that is none, or one beyond this machine without `insecure`.
   Server(StreamService& service, ServerOptions options);
   /// stop() without grace.
   ~Server();
@@ -35,6 +35,11 @@ class Server {
   /// rest (each gets its terminal event), closes WebSockets with 1001 and joins the threads.
   /// Takes at most a few seconds beyond `grace`. Not to be called from the server's threads.
   void stop(std::chrono::milliseconds grace);
+
+  /// Reads the files that the options name again: certificate, its key, API keys. New connections
+  /// get the certificate, those there are go on; only WebSockets whose API key is gone are closed.
+  /// Throws Error, and changes nothing, when a file is wrong.
+  void reload();
 
   std::uint16_t port() const;  ///< the port in use, after start()
   std::string url() const;     ///< e.g. "http://127.0.0.1:8080"

@@ -31,6 +31,11 @@ std::string random_key() {
   return key;
 }
 
+/// By name: a key that replaces another takes its streams over.
+bool is_same_owner(const CallerPtr& a, const CallerPtr& b) {
+  return a && b ? a->name() == b->name() : a == b;
+}
+
 }  // namespace
 
 /// Shared with the engine's handler. Its mutex guards everything that is not const.
@@ -40,11 +45,12 @@ struct StreamHub::Stream {
     bool told = false;  // that there is news; until it has taken everything
   };
 
-  Stream(std::string stream_key, std::chrono::milliseconds keep_for,
+  Stream(std::string stream_key, CallerPtr whose, std::chrono::milliseconds keep_for,
          const StreamLog::Options& log_options)
-      : key(std::move(stream_key)), keep(keep_for), log(log_options) {}
+      : key(std::move(stream_key)), owner(std::move(whose)), keep(keep_for), log(log_options) {}
 
   const std::string key;
+  const CallerPtr owner;
   const std::chrono::milliseconds keep;
   mutable std::mutex mutex;
   StreamLog log;
@@ -55,15 +61,32 @@ struct StreamHub::Stream {
   std::uint64_t acknowledged = 0;  // to the engine
   Clock::time_point since;         // its last viewer left, or it ended
   bool over = false;               // nothing is wanted any more
+  Position charged = 0;            // tokens of the answer, to the owner; by the engine's thread
 
   void push(const Event& event);
+  void charge(const Event& event);
   void add(ViewerId viewer, std::weak_ptr<EventSink> sink);
   void set_handle(const StreamHandle& given);
   void acknowledge();
   void finish();
 };
 
+/// While it runs, and not at its end: a long answer must not come for nothing until then.
+void StreamHub::Stream::charge(const Event& event) {
+  if (!owner) return;
+  if (const auto* accepted = std::get_if<AcceptedEvent>(&event)) {
+    owner->charge_tokens(accepted->prompt_tokens);
+  } else if (const auto* token = std::get_if<TokenEvent>(&event)) {
+    const auto tokens = static_cast<Position>(token->pieces.size());
+    charged += tokens;
+    owner->charge_tokens(tokens);
+  } else if (const auto* done = std::get_if<DoneEvent>(&event)) {
+    owner->charge_tokens(std::max<Position>(0, done->usage.completion_tokens - charged));
+  }
+}
+
 void StreamHub::Stream::push(const Event& event) {
+  charge(event);
   // A sink whose last owner this is must not die under the lock.
   std::vector<std::shared_ptr<EventSink>> listeners;
   {
@@ -145,12 +168,13 @@ StreamHub::~StreamHub() {
 }
 
 ViewerId StreamHub::start(GenerateRequest request, std::chrono::milliseconds keep,
-                          std::weak_ptr<EventSink> sink) {
+                          std::weak_ptr<EventSink> sink, CallerPtr owner) {
   const bool keeps = keep.count() > 0;
   StreamLog::Options log;
   log.keeps = keeps;
   log.max_bytes = options_.log_bytes;
-  const auto stream = std::make_shared<Stream>(keeps ? random_key() : "", keep, log);
+  const auto stream =
+      std::make_shared<Stream>(keeps ? random_key() : "", std::move(owner), keep, log);
   ViewerId viewer = 0;
   {
     const std::lock_guard lock(mutex_);
@@ -169,13 +193,15 @@ ViewerId StreamHub::start(GenerateRequest request, std::chrono::milliseconds kee
 }
 
 StreamHub::Attached StreamHub::attach(const std::string& stream_key, std::uint64_t after,
-                                      std::weak_ptr<EventSink> sink) {
+                                      std::weak_ptr<EventSink> sink, const CallerPtr& owner) {
   StreamPtr stream;
   ViewerId viewer = 0;
   {
     const std::lock_guard lock(mutex_);
     const auto found = kept_.find(stream_key);
-    if (found == kept_.end()) return {AttachFault::kUnknownStream, 0, 0};
+    if (found == kept_.end() || !is_same_owner(found->second->owner, owner)) {
+      return {AttachFault::kUnknownStream, 0, 0};
+    }
     stream = found->second;
     viewer = last_viewer_ + 1;
     const std::lock_guard stream_lock(stream->mutex);
@@ -251,6 +277,16 @@ SequenceId StreamHub::sequence(ViewerId viewer) const {
   if (!stream) return 0;
   const std::lock_guard lock(stream->mutex);
   return stream->handle.id();
+}
+
+std::set<SequenceId> StreamHub::sequences_of(const Caller& owner) const {
+  std::set<SequenceId> sequences;
+  for (const StreamPtr& stream : streams()) {
+    if (!stream->owner || stream->owner->name() != owner.name()) continue;
+    const std::lock_guard lock(stream->mutex);
+    sequences.insert(stream->handle.id());
+  }
+  return sequences;
 }
 
 // -- steering -------------------------------------------------------------------------------------

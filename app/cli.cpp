@@ -44,6 +44,7 @@ int run_checked(int argc, char** argv) {
 
   Action action;
   add_serve_command(program, action, {argv + 1, argv + argc});
+  add_key_command(program, action);
   add_chat_command(program, action);
   add_generate_command(program, action);
   add_plan_command(program, action);

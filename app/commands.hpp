@@ -14,6 +14,7 @@ using Action = std::function<int()>;
 
 /// `arguments` are the program's, for reading its configuration again.
 void add_serve_command(CLI::App& program, Action& action, std::vector<std::string> arguments);
+void add_key_command(CLI::App& program, Action& action);
 void add_chat_command(CLI::App& program, Action& action);
 void add_generate_command(CLI::App& program, Action& action);
 void add_plan_command(CLI::App& program, Action& action);

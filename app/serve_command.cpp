@@ -128,15 +128,17 @@ void apply_log_options(const Options& options) {
   set_log_format(options.log_format);
 }
 
-/// What can change while the server runs: the log, and how long a drain may take.
-void reload(Options& options, const Arguments& arguments) {
+/// What can change while the server runs: the log, how long a drain may take, certificate and keys.
+/// All or nothing.
+void reload(web::Server& server, Options& options, const Arguments& arguments) {
   try {
     const Options now = read_again(arguments);
+    server.reload();
     options.engine.log_level = now.engine.log_level;
     options.log_format = now.log_format;
     options.drain_seconds = now.drain_seconds;
     apply_log_options(options);
-    spdlog::info("SIGHUP: the configuration has been read again");
+    spdlog::info("SIGHUP: configuration, certificate and keys have been read again");
   } catch (const Error& error) {
     spdlog::error("SIGHUP: nothing is changed. {}", error.what());
   }
@@ -167,7 +169,7 @@ int serve(Options options, const Arguments& arguments) {
   int signal = 0;
   while (signal == 0 || signal == SIGHUP) {
     signal = signals.take(std::chrono::hours(1));
-    if (signal == SIGHUP) reload(options, arguments);
+    if (signal == SIGHUP) reload(server, options, arguments);
   }
   const std::chrono::milliseconds drain(static_cast<std::int64_t>(options.drain_seconds * 1000.0));
   spdlog::info("{}: taking no more streams, {} s for running ones",
@@ -189,8 +191,20 @@ void add_server_options(CLI::App& command, web::ServerOptions& server) {
       ->take_last()
       ->group(group);
   command
-      .add_flag("--force", server.force,
-                "Listen beyond this machine although anyone who reaches the port may use the model")
+      .add_option("--api-keys", server.key_file,
+                  "Serve only who has a key of this file (`sluice key new NAME` makes one). SIGHUP "
+                  "reads it anew")
+      ->group(group);
+  command
+      .add_flag("--insecure", server.insecure,
+                "Listen beyond this machine without keys: anyone who reaches the port may use the "
+                "model")
+      ->group(group);
+  command
+      .add_option("--tls-cert", server.tls_certificate,
+                  "Speak TLS with this certificate: PEM, the chain behind it. SIGHUP reads it anew")
+      ->group(group);
+  command.add_option("--tls-key", server.tls_key, "The certificate's key: PEM, no passphrase")
       ->group(group);
   command
       .add_option("--static-dir", server.static_dir,
@@ -202,8 +216,9 @@ void add_server_options(CLI::App& command, web::ServerOptions& server) {
                   "Host name that clients may use besides the loopback names (repeatable)")
       ->group(group);
   command
-      .add_option("--allow-origin", server.allowed_origins,
-                  "Origin whose pages may connect, e.g. https://chat.example (repeatable)")
+      .add_option("--cors-origin,--allow-origin", server.allowed_origins,
+                  "Origin whose pages may use this server besides its own, e.g. "
+                  "https://chat.example (repeatable)")
       ->group(group);
   command
       .add_option_function<double>(
@@ -220,6 +235,13 @@ void add_server_options(CLI::App& command, web::ServerOptions& server) {
                   "Connections at the same time")
       ->capture_default_str()
       ->check(CLI::Range(1, 1 << 20))
+      ->group(group);
+  command
+      .add_option("--max-connections-per-address", server.limits.max_connections_per_address,
+                  "Of these, from one IPv4 address or IPv6 /64; 0: any number. Behind a proxy all "
+                  "clients have one address")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 1 << 20))
       ->group(group);
 }
 
@@ -250,15 +272,17 @@ std::pair<CLI::App*, OptionsPtr> declare(CLI::App& program) {
 void add_serve_command(CLI::App& program, Action& action, Arguments arguments) {
   const auto [command, options] = declare(program);
   command->footer(
-      "SIGTERM or Ctrl-C: no more streams, running ones get --drain-timeout, then the program "
-      "ends\n"
-      "with 0. A second one ends it at once. SIGHUP: --log-level, --log-format and "
-      "--drain-timeout\n"
-      "are read again from the configuration file.\n"
+      "SIGTERM or Ctrl-C: no more streams, running ones get --drain-timeout, then the program\n"
+      "ends with 0. A second one ends it at once.\n"
+      "SIGHUP: TLS certificate and API keys are read again, and from the configuration file\n"
+      "--log-level, --log-format and --drain-timeout; connections go on.\n"
       "\nExamples:\n"
       "  sluice serve\n"
       "  sluice serve -m model.gguf --context 8192 --sequences 4 --port 9000\n"
-      "  sluice serve --static-dir static      edit the page and reload");
+      "  sluice serve --static-dir static      edit the page and reload\n"
+      "  sluice key new alice --file keys.txt\n"
+      "  sluice serve --address 0.0.0.0 --allow-host chat.example --api-keys keys.txt \\\n"
+      "               --tls-cert fullchain.pem --tls-key privkey.pem");
   command->callback([options = options, arguments = std::move(arguments), &action] {
     action = [options, arguments] { return serve(*options, arguments); };
   });

@@ -38,11 +38,11 @@ asio::ip::address parse_address(const ServerOptions& options) {
                             "machine only.",
                             options.address));
   }
-  if (!address.is_loopback() && !options.force) {
+  if (!address.is_loopback() && options.key_file.empty() && !options.insecure) {
     throw Error(ErrorCode::kInvalidArgument,
-                fmt::format("Not listening on {}: whoever reaches it could use the model, and "
-                            "there are no keys yet; use 127.0.0.1, or --force on a network that "
-                            "you trust.",
+                fmt::format("Not listening on {}: without keys whoever reaches it could use the "
+                            "model. Give --api-keys (`sluice key new NAME` makes a key), or "
+                            "--insecure where everybody may; 127.0.0.1 is for this machine only.",
                             options.address));
   }
   return address;
@@ -55,6 +55,7 @@ struct Server::Impl {
       : address(parse_address(options)),
         files(options.static_dir),
         context(std::make_shared<ServerContext>(service, std::move(options))) {
+    load_files();
     // Names that can't work are found before the port is taken.
     make_origins(context->options.port);
     add_endpoints(context->router,
@@ -67,9 +68,12 @@ struct Server::Impl {
   void make_origins(std::uint16_t port) {
     context->origins =
         std::make_unique<OriginPolicy>(address.to_string(), port, context->options.allowed_hosts,
-                                       context->options.allowed_origins);
+                                       context->options.allowed_origins, encrypted());
   }
 
+  bool encrypted() const { return !context->options.tls_certificate.empty(); }
+  void load_files();
+  void warn_of_risks() const;
   void start();
   void stop(std::chrono::milliseconds grace);
   void finish_streams(std::chrono::milliseconds grace);
@@ -84,10 +88,43 @@ struct Server::Impl {
   std::vector<std::thread> threads;
 };
 
+/// All are read before the first is put to use: a mistake in one changes nothing.
+void Server::Impl::load_files() {
+  const ServerOptions& options = context->options;
+  if (options.tls_certificate.empty() != options.tls_key.empty()) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "TLS needs a certificate and its key; give both --tls-cert and --tls-key.");
+  }
+  std::shared_ptr<TlsCertificate> certificate;
+  if (encrypted()) {
+    certificate = load_certificate(options.tls_certificate, options.tls_key);
+    const std::string warning = certificate_warning(*certificate);
+    if (!warning.empty()) spdlog::warn("{}", warning);
+  }
+  std::vector<KeyEntry> keys;
+  if (context->needs_keys()) keys = read_key_file(options.key_file);
+  context->certificate.set(std::move(certificate));
+  context->keys.set(keys);
+  for (const auto& connection : context->connections.all()) connection->check_key();
+}
+
+void Server::Impl::warn_of_risks() const {
+  if (address.is_loopback()) return;
+  if (!context->needs_keys()) {
+    spdlog::warn("Listening on {} without keys: whoever reaches it may use the model.",
+                 address.to_string());
+  } else if (!encrypted()) {
+    spdlog::warn(
+        "Keys travel unencrypted; use --tls-cert and --tls-key, or a proxy that speaks "
+        "TLS before this server.");
+  }
+}
+
 void Server::Impl::start() {
   listener =
       std::make_shared<Listener>(context, asio::ip::tcp::endpoint(address, context->options.port));
   make_origins(listener->port());
+  warn_of_risks();
   work.emplace(context->io.get_executor());
   for (int i = 0; i < std::max(1, context->options.threads); ++i) {
     threads.emplace_back([this] { run_thread(); });
@@ -109,8 +146,9 @@ void Server::Impl::run_thread() {
 
 void Server::Impl::stop(std::chrono::milliseconds grace) {
   if (threads.empty()) return;
+  finish_streams(grace);  // meanwhile probes and metrics are answered
+  context->closing = true;
   listener->stop();
-  finish_streams(grace);
   end_connections();
   work.reset();
   for (std::thread& thread : threads) thread.join();
@@ -158,6 +196,10 @@ void Server::stop(std::chrono::milliseconds grace) {
   impl_->stop(grace);
 }
 
+void Server::reload() {
+  impl_->load_files();
+}
+
 std::uint16_t Server::port() const {
   return impl_->listener ? impl_->listener->port() : 0;
 }
@@ -165,7 +207,7 @@ std::uint16_t Server::port() const {
 std::string Server::url() const {
   const std::string host = impl_->address.is_v6() ? fmt::format("[{}]", impl_->address.to_string())
                                                   : impl_->address.to_string();
-  return fmt::format("http://{}:{}", host, port());
+  return fmt::format("{}://{}:{}", impl_->encrypted() ? "https" : "http", host, port());
 }
 
 }  // namespace sluice::web

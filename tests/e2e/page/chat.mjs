@@ -301,13 +301,13 @@ describe('the connection', { concurrency: 3 }, () => {
     const { delays, tries, state } = await page.evaluate(() => {
       const { sockets, delays } = window;
       for (let i = 0; i < 8; i++) {
-        sockets.at(-1).onclose();
+        sockets.at(-1).onclose({});
         window.dispatchEvent(new Event('online'));
       }
       const tries = sockets.length;
       sockets.at(-1).onmessage({ data: '{"type":"hello"}' });
       const { state } = document.getElementById('connection').dataset;
-      sockets.at(-1).onclose();
+      sockets.at(-1).onclose({});
       return { delays, tries, state };
     });
     const longest = [500, 1000, 2000, 4000, 8000, 15000, 15000, 15000, 500];

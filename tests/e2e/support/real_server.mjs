@@ -32,9 +32,16 @@ export async function startServer(...options) {
     if (server.exit === null) child.kill('SIGKILL');
     return exit;
   };
+  /// Makes it read its files again; resolves when it has said so, with what it said.
+  server.reload = async () => {
+    const before = server.output.length;
+    child.kill('SIGHUP');
+    for (let i = 0; i < 500 && !server.output.slice(before).includes('SIGHUP'); i++) await sleep(20);
+    return server.output.slice(before);
+  };
   const deadline = Date.now() + kStartDeadline;
   while (!server.url) {
-    server.url = server.output.match(/listening on (http:\/\/\S+)/)?.[1].replace(/\/$/, '') ?? '';
+    server.url = server.output.match(/listening on (https?:\/\/\S+)/)?.[1].replace(/\/$/, '') ?? '';
     if (server.exit !== null) throw new Error(`The server ended (${server.exit}): ${server.output}`);
     if (Date.now() > deadline) throw new Error(`The server did not start: ${server.output}`);
     await sleep(20);

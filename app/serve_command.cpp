@@ -20,7 +20,6 @@
 #include "app/engine_options.hpp"
 #include "app/log_format.hpp"
 #include "engine/base/error.hpp"
-#include "kernels/cuda/device_info.hpp"
 #include "web/server.hpp"
 
 namespace sluice::app {
@@ -77,16 +76,6 @@ std::string stop_policy(const PreparedEngine& prepared) {
       ends.empty() ? "none known: answers end at their maximum length" : ends);
 }
 
-void report_device() {
-  const kernels::CudaDevices cuda = kernels::cuda_devices();
-  if (cuda.devices.empty()) {
-    spdlog::info("computing on the CPU ({})", cuda.why_none);
-  } else {
-    spdlog::info("computing on the CPU; {} is present, but this version computes on the CPU only",
-                 cuda.devices.front().name);
-  }
-}
-
 /// Drains and stops; a second signal meanwhile ends the process at once.
 void stop(web::Server& server, Engine& engine, const Signals& signals,
           std::chrono::milliseconds grace) {
@@ -138,7 +127,7 @@ void reload(web::Server& server, Options& options, const Arguments& arguments) {
     options.log_format = now.log_format;
     options.drain_seconds = now.drain_seconds;
     apply_log_options(options);
-    spdlog::info("SIGHUP: configuration, certificate and keys have been read again");
+    spdlog::info("SIGHUP: the files have been read again");
   } catch (const Error& error) {
     spdlog::error("SIGHUP: nothing is changed. {}", error.what());
   }
@@ -151,7 +140,7 @@ int serve(Options options, const Arguments& arguments) {
   PreparedEngine prepared = prepare_engine(options.engine.finish());
   fmt::print("{}\n{}\n", plan_table(prepared.plan, prepared.model_config), stop_policy(prepared));
   std::fflush(stdout);
-  report_device();
+  spdlog::info("{}", prepared.device_note);
   if (options.engine.warm_up) {
     const WarmUp warm = warm_up(prepared);
     spdlog::info("warm-up: {:.2f} s, {} of scratch memory measured, {} sequences of {} positions",

@@ -1,22 +1,33 @@
-#include "actors/stop_rule_actor.hpp"
-
+// A stop rule of the caller as an actor.
 #include <caf/actor_system.hpp>
 #include <caf/send.hpp>
 #include <map>
 #include <new>
 #include <utility>
 
-#include "actors/actor_base.hpp"
-#include "engine/base/error.hpp"
+#include "sluice/caf.hpp"
 
-namespace sluice {
+namespace sluice::embed {
+
+struct Ask {
+  v0::StopQuestion question;
+  v0::StopReply reply;
+};
+
+}  // namespace sluice::embed
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(sluice::embed::Ask)
+
+namespace sluice::v0 {
 
 namespace {
 
+using embed::Ask;
+
 /// Puts questions to the rule, in the rule's own system, and notices when it dies. The session
 /// can't ask by itself: an actor that gets mail from another system's worker would run on it.
-using AskerRef = caf::typed_actor<caf::reacts_to<judge_atom, StopQuestion, StopReply>,
-                                  caf::reacts_to<over_atom, SequenceId>>;
+using AskerRef =
+    caf::typed_actor<caf::reacts_to<judge_atom, Ask>, caf::reacts_to<over_atom, StreamId>>;
 
 class Asker final : public AskerRef::base {
  public:
@@ -25,15 +36,17 @@ class Asker final : public AskerRef::base {
 
  protected:
   behavior_type make_behavior() override {
-    set_default_handlers(*this, "stop rule");
+    set_exit_handler([this](caf::exit_msg& message) { quit(message.reason); });
+    set_error_handler([](caf::scheduled_actor*, caf::error&) {});  // of `over`: it may be dead
+    set_default_handler([](caf::scheduled_actor*, caf::message_view&) -> caf::result<caf::message> {
+      return caf::sec::unexpected_message;
+    });
     // A rule that dies between question and answer leaves no other trace.
     set_down_handler([this](caf::down_msg& down) { on_rule_down(down.reason); });
     monitor(rule_);
     return {
-        [this](judge_atom, StopQuestion& question, const StopReply& reply) {
-          ask(std::move(question), reply);
-        },
-        [this](over_atom, SequenceId stream) { send(rule_, over_atom::value, stream); },
+        [this](judge_atom, Ask& what) { ask(std::move(what.question), std::move(what.reply)); },
+        [this](over_atom, StreamId stream) { send(rule_, over_atom::value, stream); },
     };
   }
   void on_exit() override {
@@ -42,9 +55,9 @@ class Asker final : public AskerRef::base {
   }
 
  private:
-  void ask(StopQuestion question, const StopReply& reply) {
+  void ask(StopQuestion question, StopReply reply) {
     const std::uint64_t number = ++last_;
-    open_.emplace(number, reply);
+    open_.emplace(number, std::move(reply));
     request(rule_, caf::infinite, judge_atom::value, std::move(question))
         .then([this, number](StopAnswer& answer) { close(number, std::move(answer)); },
               [this, number](const caf::error& reason) { close(number, failure(reason)); });
@@ -77,13 +90,12 @@ class ActorJudge final : public StopJudge {
   ~ActorJudge() override { caf::anon_send_exit(asker_, caf::exit_reason::user_shutdown); }
 
   void judge(StopQuestion question, StopReply reply) override {
-    caf::anon_send(asker_, judge_atom::value, std::move(question), std::move(reply));
+    caf::anon_send(asker_, judge_atom::value, Ask{std::move(question), std::move(reply)});
   }
-  void over(SequenceId stream) noexcept override {
+  void over(StreamId stream) noexcept override {
     try {
       caf::anon_send(asker_, over_atom::value, stream);
-    } catch (const std::bad_alloc&) {
-      log_warning("stop rule: no memory to say that a stream is over");
+    } catch (const std::bad_alloc&) {  // without memory the rule learns of the end by its own death
     }
   }
 
@@ -102,4 +114,4 @@ std::shared_ptr<StopJudge> make_stop_judge(const caf::actor& rule) {
   return make_stop_judge(caf::actor_cast<StopRuleRef>(rule));
 }
 
-}  // namespace sluice
+}  // namespace sluice::v0

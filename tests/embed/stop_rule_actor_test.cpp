@@ -1,7 +1,5 @@
 // A stop rule as an actor of the embedding program: against the same rule as a function, when it
 // dies, when it is slow, and with neighbours that must not notice.
-#include "actors/stop_rule_actor.hpp"
-
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
 #include <caf/send.hpp>
@@ -15,7 +13,8 @@
 #include <vector>
 
 #include "actors/engine.hpp"
-#include "engine/base/error.hpp"
+#include "embed/convert.hpp"
+#include "sluice/caf.hpp"
 #include "tests/support/scripted_engine.hpp"
 #include "tests/support/stream_log.hpp"
 
@@ -24,7 +23,7 @@ namespace {
 using namespace sluice;
 using namespace sluice::test;
 
-using RuleFunction = std::function<std::optional<CustomEnd>(std::string_view, Position)>;
+using RuleFunction = std::function<std::optional<v0::CustomEnd>(std::string_view, Position)>;
 
 /// What the rules of a test were told, from any thread.
 struct Told {
@@ -50,8 +49,8 @@ struct RuleOptions {
 
 /// Keeps the text of each stream and asks the function.
 class Rule final : public caf::typed_event_based_actor<
-                       caf::replies_to<judge_atom, StopQuestion>::with<StopAnswer>,
-                       caf::reacts_to<over_atom, SequenceId>> {
+                       caf::replies_to<v0::judge_atom, v0::StopQuestion>::with<v0::StopAnswer>,
+                       caf::reacts_to<v0::over_atom, SequenceId>> {
  public:
   Rule(caf::actor_config& config, RuleOptions options, std::shared_ptr<Told> told)
       : typed_event_based_actor(config), options_(std::move(options)), told_(std::move(told)) {}
@@ -61,10 +60,10 @@ class Rule final : public caf::typed_event_based_actor<
     set_exception_handler(
         [](std::exception_ptr&) -> caf::error { return caf::exit_reason::unhandled_exception; });
     return {
-        [this](judge_atom, const StopQuestion& question) -> caf::result<StopAnswer> {
+        [this](v0::judge_atom, const v0::StopQuestion& question) -> caf::result<v0::StopAnswer> {
           return judge(question);
         },
-        [this](over_atom, SequenceId stream) {
+        [this](v0::over_atom, SequenceId stream) {
           texts_.erase(stream);
           const std::lock_guard lock(told_->mutex);
           told_->over.insert(stream);
@@ -74,7 +73,7 @@ class Rule final : public caf::typed_event_based_actor<
   void on_exit() override { promises_.clear(); }
 
  private:
-  caf::result<StopAnswer> judge(const StopQuestion& question) {
+  caf::result<v0::StopAnswer> judge(const v0::StopQuestion& question) {
     {
       const std::lock_guard lock(told_->mutex);
       ++told_->questions;
@@ -82,16 +81,16 @@ class Rule final : public caf::typed_event_based_actor<
     ++questions_;
     if (questions_ == options_.dies_at_question) {
       quit(caf::exit_reason::kill);
-      return make_response_promise<StopAnswer>();
+      return make_response_promise<v0::StopAnswer>();
     }
     if (questions_ == options_.fails_at_question) throw std::runtime_error("a rule that fails");
     if (options_.promises_from > 0 && questions_ >= options_.promises_from) {
-      return promises_.emplace_back(make_response_promise<StopAnswer>());
+      return promises_.emplace_back(make_response_promise<v0::StopAnswer>());
     }
     auto& [text, count] = texts_[question.stream];
     if (question.first != count + 1) throw std::runtime_error("a token was lost");
-    StopAnswer answer;
-    for (const StopQuestion::Token& token : question.tokens) {
+    v0::StopAnswer answer;
+    for (const v0::StopQuestion::Token& token : question.tokens) {
       text += token.text;
       answer.ends.push_back(options_.rule(text, ++count));
     }
@@ -102,7 +101,7 @@ class Rule final : public caf::typed_event_based_actor<
   std::shared_ptr<Told> told_;
   int questions_ = 0;
   std::map<SequenceId, std::pair<std::string, Position>> texts_;
-  std::vector<caf::typed_response_promise<StopAnswer>> promises_;
+  std::vector<caf::typed_response_promise<v0::StopAnswer>> promises_;
 };
 
 /// The embedding program: an actor system of its own with one rule.
@@ -111,7 +110,7 @@ class Program {
   explicit Program(RuleOptions options = {})
       : system_(config_),
         rule_(system_.spawn<Rule>(std::move(options), told)),
-        judge(make_stop_judge(rule_)) {}
+        judge(embed::to_internal(v0::make_stop_judge(rule_))) {}
   ~Program() {
     judge.reset();
     end_rule();
@@ -125,7 +124,7 @@ class Program {
  private:
   caf::actor_system_config config_;
   caf::actor_system system_;
-  StopRuleRef rule_;
+  v0::StopRuleRef rule_;
 
  public:
   std::shared_ptr<StopJudge> judge;
@@ -153,10 +152,11 @@ std::shared_ptr<StreamLog> start(Engine& engine, GenerateRequest request) {
 }  // namespace
 
 TEST_CASE("a rule as an actor ends many streams exactly as the same rule as a function") {
-  const RuleFunction rule = [](std::string_view text, Position count) -> std::optional<CustomEnd> {
+  const RuleFunction rule = [](std::string_view text,
+                               Position count) -> std::optional<v0::CustomEnd> {
     const std::size_t hash = std::hash<std::string_view>()(text);
     if (hash % 40 != 0) return std::nullopt;
-    return CustomEnd("token " + std::to_string(count), hash % 80 == 0 ? text.size() - 1 : hash);
+    return v0::CustomEnd("token " + std::to_string(count), hash % 80 == 0 ? text.size() - 1 : hash);
   };
   Program program({.rule = rule});
   auto fatal = std::make_shared<std::atomic<int>>(-1);
@@ -171,7 +171,11 @@ TEST_CASE("a rule as an actor ends many streams exactly as the same rule as a fu
     GenerateRequest request = request_for("stream " + std::to_string(i), 1 + i);
     request.stop.min_new_tokens = i % 4 == 0 ? std::min(i, 9) : 0;
     if (i % 3 == 0) request.stop.stop_strings = {{"e"}, {"ab"}};
-    request.stop.custom = [&](const StopView& view) { return rule(view.text, view.num_tokens); };
+    request.stop.custom = [&](const StopView& view) -> std::optional<CustomEnd> {
+      const auto end = rule(view.text, view.num_tokens);
+      if (!end) return std::nullopt;
+      return CustomEnd(end->label, end->keep);
+    };
     expected.push_back(start(engine, request));
     request.stop.custom = nullptr;
     request.stop.judge = {.judge = program.judge, .ahead = 1 + i % 5};
@@ -291,5 +295,5 @@ TEST_CASE("an engine goes down while streams wait for a rule") {
 }
 
 TEST_CASE("a judge needs an actor") {
-  CHECK_THROWS_AS(make_stop_judge(StopRuleRef{}), Error);
+  CHECK_THROWS_AS(v0::make_stop_judge(v0::StopRuleRef{}), v0::Error);
 }

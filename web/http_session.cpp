@@ -92,7 +92,10 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
     post([this] { do_wait(); });
   }
   void refuse(HttpResponse response) {
-    post([this, response = std::move(response)] { respond(response, false, true); });
+    post([this, response = std::move(response)] {
+      name_request({});
+      respond(response, false, true);
+    });
   }
   void shut_down() override {
     post([this] {
@@ -213,7 +216,7 @@ void HttpSession::on_read_some() {
 }
 
 void HttpSession::on_fault(error_code error) {
-  name_request({});
+  if (request_.id.empty()) name_request({});
   if (auto response = answer_to_fault(error, limits())) {
     respond(std::move(*response), false, true);
   } else {

@@ -146,8 +146,9 @@ void Server::Impl::run_thread() {
 
 void Server::Impl::stop(std::chrono::milliseconds grace) {
   if (threads.empty()) return;
+  finish_streams(grace);  // meanwhile probes and metrics are answered
+  context->closing = true;
   listener->stop();
-  finish_streams(grace);
   end_connections();
   work.reset();
   for (std::thread& thread : threads) thread.join();

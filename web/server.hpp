@@ -31,8 +31,9 @@ class Server {
   /// Listens and starts the threads. Throws Error(kIo) when the port can't be had.
   void start();
 
-  /// Takes no more connections and streams, waits up to `grace` for running streams, cancels the
-  /// rest (each gets its terminal event), closes WebSockets with 1001 and joins the threads.
+  /// Takes no more streams and waits up to `grace` for running ones, while everything else is
+  /// answered; cancels the rest (each gets its terminal event), takes no more connections, closes
+  /// WebSockets with 1001 and joins the threads.
   /// Takes at most a few seconds beyond `grace`. Not to be called from the server's threads.
   void stop(std::chrono::milliseconds grace);
 

@@ -22,7 +22,7 @@ inline constexpr int kMatvecRows = 8;  // most input rows of a pass
 
 /// Blocks of a multiprocessor that leave registers enough for no spills.
 template <int kRows>
-constexpr int kMatvecBlocks = kRows <= 4 ? 5 : 4;
+constexpr int kMatvecBlocks = kRows <= 4 ? 5 : 3;
 
 /// Grid: outputs / (warps of a block * kOutputs) times rows / kRows, the rows first: blocks that
 /// run at a time then read the same weights.

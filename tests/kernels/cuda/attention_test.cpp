@@ -145,7 +145,7 @@ std::vector<double> SequenceOfTest::expected(std::int32_t position, const Option
     const std::int32_t kv_head = head / (shape_.heads / shape_.kv_heads);
     double total =
         options.sinks ? std::exp(static_cast<double>(sinks_[static_cast<std::size_t>(head)])) : 0.0;
-    const std::size_t first = static_cast<std::size_t>(head * shape_.head_dim);
+    const std::size_t first = elements(head, shape_.head_dim);
     for (std::int32_t p = 0; p <= position; ++p) {
       if (!sees(position, p, options)) continue;
       double score = 0.0;

@@ -20,11 +20,13 @@
 #error "compile with nvcc, or as C++ with the host shim of the tests"
 #endif
 
-// Before a loop whose arrays shall be registers.
+// Before a loop whose arrays shall be registers; and one whose reads shall overlap.
 #if defined(__CUDACC__)
 #define SLUICE_UNROLL _Pragma("unroll")
+#define SLUICE_UNROLL_4 _Pragma("unroll 4")
 #else
 #define SLUICE_UNROLL
+#define SLUICE_UNROLL_4
 #endif
 
 namespace sluice::kernels::cuda {

@@ -20,12 +20,19 @@ inline constexpr int kMatvecThreads = 128;
 inline constexpr int kMatvecWarps = kMatvecThreads / kWarp;
 inline constexpr int kMatvecRows = 8;  // most input rows of a pass
 
-/// Grid: (outputs / (warps of a block * kOutputs), rows / kRows).
+/// Blocks of a multiprocessor that leave registers enough for no spills.
+template <int kRows>
+constexpr int kMatvecBlocks = kRows <= 4 ? 5 : 3;
+
+/// Grid: outputs / (warps of a block * kOutputs) times rows / kRows, the rows first: blocks that
+/// run at a time then read the same weights.
 template <class W, int kRows, int kOutputs>
-__global__ void __launch_bounds__(kMatvecThreads) matvec_kernel(Matvec operands, int rows) {
+__global__ void __launch_bounds__(kMatvecThreads, kMatvecBlocks<kRows>)
+    matvec_kernel(Matvec operands, int rows) {
   const int outputs = operands.weights.rows;
-  const int first_output = (block_x() * kMatvecWarps + warp_index()) * kOutputs;
-  const int first_row = block_y() * kRows;
+  const int row_blocks = (rows + kRows - 1) / kRows;
+  const int first_output = (block_x() / row_blocks * kMatvecWarps + warp_index()) * kOutputs;
+  const int first_row = block_x() % row_blocks * kRows;
   if (first_output >= outputs) return;
 
   float sums[kRows][kOutputs] = {};
@@ -67,7 +74,7 @@ LaunchStatus launch_matvec(const char* name, const Matvec& operands, std::int32_
                            Stream stream) {
   const Weights& w = operands.weights;
   return launch(name, matvec_kernel<W, kRows, kOutputs>,
-                grid_of(divide_up(w.rows, kMatvecWarps * kOutputs), divide_up(rows, kRows)),
+                grid_of(divide_up(w.rows, kMatvecWarps * kOutputs) * divide_up(rows, kRows)),
                 kMatvecThreads, 0, stream, operands, rows);
 }
 

@@ -12,7 +12,7 @@ constexpr int kRuns = 4;
 template <bool kArranged>
 struct Q6_K {
   static constexpr int kUnitCols = 32;
-  static constexpr int kOutputsOfManyRows = 2;
+  static constexpr int kOutputsOfManyRows = kArranged ? 2 : 1;
 
   struct Input {
     int codes[kRuns][2];

@@ -52,7 +52,7 @@ __device__ int choose(const Row& row, const RowSampling& params, const Choice& b
 }
 
 /// Grid: (rows).
-__global__ void __launch_bounds__(kSamplingThreads, 2) sample_kernel(Sampling operands) {
+__global__ void __launch_bounds__(kMaxSamplingThreads) sample_kernel(Sampling operands) {
   SharedMemory shared;
   SamplingWork work(shared);
   const int index = block_x();
@@ -92,7 +92,7 @@ __global__ void __launch_bounds__(kSamplingThreads, 2) sample_kernel(Sampling op
 }
 
 /// Grid: (rows).
-__global__ void __launch_bounds__(kSamplingThreads, 2)
+__global__ void __launch_bounds__(kMaxSamplingThreads)
     argmax_kernel(float* logits, int vocab, std::int32_t* ids) {
   SharedMemory shared;
   SamplingWork work(shared);
@@ -112,8 +112,8 @@ LaunchStatus sample(const Sampling& operands, std::int32_t rows, Stream stream) 
       operands.results == nullptr || operands.vocab < 1 || operands.vocab > kMaxVocab || rows < 0)
     return bad_shape(kName);
   if (rows == 0) return nothing(kName);
-  return launch(kName, sample_kernel, grid_of(rows), kSamplingThreads, SamplingWork::shared_size(),
-                stream, operands);
+  return launch(kName, sample_kernel, grid_of(rows), sampling_threads(operands.vocab),
+                SamplingWork::shared_size(), stream, operands);
 }
 
 LaunchStatus argmax(const float* logits, std::int32_t rows, std::int32_t vocab, std::int32_t* ids,
@@ -121,8 +121,8 @@ LaunchStatus argmax(const float* logits, std::int32_t rows, std::int32_t vocab, 
   constexpr const char* kName = "argmax";
   if (logits == nullptr || ids == nullptr || vocab < 1 || rows < 0) return bad_shape(kName);
   if (rows == 0) return nothing(kName);
-  return launch(kName, argmax_kernel, grid_of(rows), kSamplingThreads, SamplingWork::shared_size(),
-                stream, const_cast<float*>(logits), vocab, ids);
+  return launch(kName, argmax_kernel, grid_of(rows), sampling_threads(vocab),
+                SamplingWork::shared_size(), stream, const_cast<float*>(logits), vocab, ids);
 }
 
 }  // namespace sluice::kernels::cuda

@@ -8,7 +8,7 @@ namespace sluice::kernels::cuda {
 
 /// Adds the biases. Several of one token are added in their order, by the thread of the first.
 __device__ inline void add_biases(const Row& row, const LogitBias* biases, int count) {
-  for (int i = thread_x(); i < count; i += kSamplingThreads) {
+  for (int i = thread_x(); i < count; i += block_threads()) {
     const int token = biases[i].token;
     if (token < 0 || token >= row.vocab) continue;
     bool first = true;
@@ -26,10 +26,10 @@ __device__ inline void add_biases(const Row& row, const LogitBias* biases, int c
 template <class F>
 __device__ void for_distinct(const Row& row, const std::int32_t* tokens, int count,
                              std::int32_t* counts, const F& f) {
-  for (int i = thread_x(); i < count; i += kSamplingThreads)
+  for (int i = thread_x(); i < count; i += block_threads())
     if (tokens[i] >= 0 && tokens[i] < row.vocab) atomicAdd(&counts[tokens[i]], 1);
   __syncthreads();
-  for (int i = thread_x(); i < count; i += kSamplingThreads) {
+  for (int i = thread_x(); i < count; i += block_threads()) {
     if (tokens[i] < 0 || tokens[i] >= row.vocab) continue;
     const int times = atomicExch(&counts[tokens[i]], 0);
     if (times == 0) continue;  // another thread has met it
@@ -59,7 +59,7 @@ __device__ inline void apply_penalties(const Row& row, const RowSampling& params
 }
 
 __device__ inline void ban_tokens(const Row& row, const std::int32_t* banned, int count) {
-  for (int i = thread_x(); i < count; i += kSamplingThreads)
+  for (int i = thread_x(); i < count; i += block_threads())
     if (banned[i] >= 0 && banned[i] < row.vocab) row.logits[banned[i]] = -infinity();
   __syncthreads();
 }

@@ -22,14 +22,14 @@ __device__ inline int coarse_digit(const Weighing& weighing, float logit) {
 template <class In, class Digit, class Amount>
 __device__ void fill_bins(const Row& row, SamplingWork& work, const In& in, const Digit& digit,
                           const Amount& amount) {
-  for (int i = thread_x(); i < kBins; i += kSamplingThreads) work.masses[i] = 0;
+  for (int i = thread_x(); i < kBins; i += block_threads()) work.masses[i] = 0;
   __syncthreads();
-  for (int i = thread_x(); i < row.vocab; i += kSamplingThreads) {
-    const Choice here{row.logits[i], i};
-    if (!(here.logit > -infinity()) || !in(here)) continue;
+  for_each_logit(row, [&](float logit, int id) {
+    const Choice here{logit, id};
+    if (!(logit > -infinity()) || !in(here)) return;
     const Mass mass = amount(here);
     if (mass > 0) atomicAdd(&work.masses[digit(here)], mass);
-  }
+  });
   __syncthreads();
 }
 
@@ -58,7 +58,7 @@ __device__ inline int nth_with_key(const Row& row, SamplingWork& work, unsigned 
                                    unsigned count) {
   // Tokens of one key are few, but for flat logits: walk windows of a block in the order of ids.
   unsigned before = 0;
-  for (int first = 0; first < row.vocab; first += kSamplingThreads) {
+  for (int first = 0; first < row.vocab; first += block_threads()) {
     const int i = first + thread_x();
     const bool match = i < row.vocab && order_key(row.logits[i]) == key;
     const unsigned votes = __ballot_sync(kAllLanes, match);
@@ -69,7 +69,7 @@ __device__ inline int nth_with_key(const Row& row, SamplingWork& work, unsigned 
     unsigned mine = before + static_cast<unsigned>(__popc(votes & ((2U << lane_index()) - 1U)));
     for (int warp = 0; warp < warp_index(); ++warp) mine += work.counts[warp];
     if (match && mine == count) work.found[0] = static_cast<Mass>(i) + 1;
-    for (int warp = 0; warp < kSamplingWarps; ++warp) before += work.counts[warp];
+    for (int warp = 0; warp < block_warps(); ++warp) before += work.counts[warp];
     __syncthreads();
     if (work.found[0] != 0) return static_cast<int>(work.found[0]) - 1;
   }
@@ -125,10 +125,10 @@ __device__ inline Cut find_cut(const Row& row, const RowSampling& params, const 
     };
     const auto mass = [&](const Choice& c) { return mass_of(weighing.weight(c.logit)); };
     Mass here = 0;
-    for (int i = thread_x(); i < row.vocab; i += kSamplingThreads) {
-      const Choice c{row.logits[i], i};
-      if (c.logit > -infinity() && stays(c)) here += mass(c);
-    }
+    for_each_logit(row, [&](float logit, int id) {
+      const Choice c{logit, id};
+      if (logit > -infinity() && stays(c)) here += mass(c);
+    });
     const Mass total = block_sum(here, work.warp_masses);
     const double share = params.top_p > 0.0F ? static_cast<double>(params.top_p) : 0.0;
     const double wanted = ceil(share * static_cast<double>(total));

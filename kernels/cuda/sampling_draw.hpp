@@ -24,10 +24,11 @@ __device__ inline int draw(const Row& row, const RowSampling& params, const Weig
     const float weight = weighing.weight(row.logits[i]);
     return cut.keeps({row.logits[i], i}, weight) ? mass_of(weight) : 0;
   };
-  const int stretch = (row.vocab + kSamplingWarps * kWarp - 1) / (kSamplingWarps * kWarp) * kWarp;
+  const int stretch = (row.vocab + block_threads() - 1) / block_threads() * kWarp;
   const int begin = warp_index() * stretch;
   const int end = begin + stretch < row.vocab ? begin + stretch : row.vocab;
   Mass here = 0;
+  SLUICE_UNROLL_4
   for (int i = begin + lane_index(); i < end; i += kWarp) here += mass_at(i);
   here = warp_sum(here);
   __syncthreads();
@@ -36,7 +37,7 @@ __device__ inline int draw(const Row& row, const RowSampling& params, const Weig
   __syncthreads();
   Mass total = 0;
   Mass before = 0;
-  for (int warp = 0; warp < kSamplingWarps; ++warp) {
+  for (int warp = 0; warp < block_warps(); ++warp) {
     if (warp == warp_index()) before = total;
     total += work.warp_masses[warp];
   }

@@ -52,7 +52,10 @@ class Machine {
   bool run(const char* name, dim3 grid, int threads, std::size_t shared_bytes, const BodyRef& body);
   void sync(Place place);
   const std::uint64_t* meet(Place place, unsigned mask, std::uint64_t value);
-  [[noreturn]] void fault_here(const std::string& what);
+  /// Keeps a fault of the running thread; the launch has failed.
+  void keep(const std::string& what);
+  /// Ends the launch from inside a fiber. What stands on its stack is dropped, not destroyed.
+  [[noreturn]] void abandon() { fibers_.abandon(); }
   bool in_fiber() const { return fibers_.running() >= 0; }
 
   std::mutex mutex;
@@ -67,7 +70,6 @@ class Machine {
   std::vector<int> next_order(int count);
   void set_thread(int thread) { current.thread = dim3(static_cast<unsigned>(thread), 0, 0); }
   void wait_here(Place place);
-  void keep(const std::string& what);
 
   Fibers fibers_;
   GuardedPages shared_{kSharedLimit};
@@ -88,8 +90,10 @@ Machine& machine() {
 // -- addresses that can't be reached --------------------------------------------------------------
 
 void on_bad_address(int signal, siginfo_t* info, void*) {
-  if (machine().in_fiber())
-    machine().fault_here(fmt::format("access {}", describe_address(info->si_addr)));
+  if (machine().in_fiber()) {
+    machine().keep(fmt::format("access {}", describe_address(info->si_addr)));
+    machine().abandon();
+  }
   std::signal(signal, SIG_DFL);  // not a kernel's: happens again, and ends the program
 }
 
@@ -212,11 +216,6 @@ void Machine::keep(const std::string& what) {
                                current.thread.x, what));
 }
 
-void Machine::fault_here(const std::string& what) {
-  keep(what);
-  fibers_.abandon();
-}
-
 // -- waiting --------------------------------------------------------------------------------------
 
 void Machine::wait_here(Place place) {
@@ -228,9 +227,11 @@ void Machine::wait_here(Place place) {
 
 void Machine::sync(Place place) {
   if (at_barrier_ == 0) barrier_ = place;
-  if (!(barrier_ == place))
-    fault_here(fmt::format("reaches the barrier at {} while others wait at {}", name_of(place),
-                           name_of(barrier_)));
+  if (!(barrier_ == place)) {
+    keep(fmt::format("reaches the barrier at {} while others wait at {}", name_of(place),
+                     name_of(barrier_)));
+    abandon();
+  }
   if (++at_barrier_ < threads_) return wait_here(place);
   at_barrier_ = 0;
   for (int i = 0; i < threads_; ++i) fibers_.wake(i);
@@ -244,9 +245,11 @@ const std::uint64_t* Machine::meet(Place place, unsigned mask, std::uint64_t val
   if ((mask >> lane & 1U) == 0) fault_at(place, "a lane is not in the mask of its warp operation");
   Meeting& meeting = warp.meetings[static_cast<std::size_t>(__builtin_ctz(mask))];
   if (meeting.mask == 0) meeting = {mask, 0, place};
-  if (meeting.mask != mask || !(meeting.place == place))
-    fault_here(fmt::format("reaches the warp operation at {} while other lanes wait at {}",
-                           name_of(place), name_of(meeting.place)));
+  if (meeting.mask != mask || !(meeting.place == place)) {
+    keep(fmt::format("reaches the warp operation at {} while other lanes wait at {}",
+                     name_of(place), name_of(meeting.place)));
+    abandon();
+  }
   warp.brought[lane] = value;
   meeting.here |= 1U << lane;
   if (meeting.here != mask) {
@@ -276,8 +279,9 @@ const std::uint64_t* meet(Place place, unsigned mask, std::uint64_t value) {
   return machine().meet(place, mask, value);
 }
 
-void fault_at(Place place, const std::string& what) {
-  machine().fault_here(fmt::format("{} ({})", what, name_of(place)));
+void fault_at(Place place, const char* what) {
+  machine().keep(fmt::format("{} ({})", what, name_of(place)));
+  machine().abandon();
 }
 
 std::vector<std::string> take_faults() {

@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
 
 #include "tests/cuda_shim/vector_types.hpp"
 
@@ -50,6 +49,6 @@ void sync_threads(Place place);
 const std::uint64_t* meet(Place place, unsigned mask, std::uint64_t value);
 
 /// Ends the launch with a fault.
-[[noreturn]] void fault_at(Place place, const std::string& what);
+[[noreturn]] void fault_at(Place place, const char* what);
 
 }  // namespace sluice::cuda_shim

@@ -1,7 +1,6 @@
 #include "web/ws_session.hpp"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -17,6 +16,7 @@
 #include "web/event_json.hpp"
 #include "web/protocol.hpp"
 #include "web/stats_json.hpp"
+#include "web/web_log.hpp"
 
 namespace sluice::web {
 namespace {
@@ -494,7 +494,7 @@ void WsSession::drop(const char* why) {
     disconnect();
     return;
   }
-  spdlog::warn("A WebSocket client is dropped: {}.", why);
+  web_log()->warn("A WebSocket client is dropped: {}.", why);
   ++context_->counters.clients_dropped;
   leave_streams();
   stop_watching();

@@ -156,7 +156,7 @@ void Server::Impl::adopt(int native_socket, std::string_view already_read) {
     ::close(native_socket);
     return;
   }
-  if (context->stopping || context->connections.size() >= context->options.limits.max_connections) {
+  if (context->closing || context->connections.size() >= context->options.limits.max_connections) {
     return;
   }
   socket.set_option(asio::ip::tcp::no_delay(true), error);

@@ -13,15 +13,28 @@
 #include <vector>
 
 #include "bench/ways/ways.hpp"
+#include "embed/engine_core.hpp"
 
 namespace {
 
 using namespace sluice;
 
+/// One backend for all: where its weights lie in memory makes more of a difference than any way.
+class SharedBackend final : public Backend {
+ public:
+  explicit SharedBackend(std::shared_ptr<Backend> backend) : backend_(std::move(backend)) {}
+  void allocate_pool(const KvPoolShape& shape) override { backend_->allocate_pool(shape); }
+  StepResult step(const StepBatch& batch) noexcept override { return backend_->step(batch); }
+  BackendMemory memory() const override { return backend_->memory(); }
+  std::string description() const override { return backend_->description(); }
+
+ private:
+  std::shared_ptr<Backend> backend_;
+};
+
 std::vector<v0::Request> make_requests(std::size_t count, std::int32_t tokens, int round) {
   std::vector<v0::Request> requests(count);
   for (std::size_t i = 0; i < count; ++i) {
-    // Another prompt in every round: nothing comes from the prefix cache.
     requests[i].input = "Round " + std::to_string(round) + ", story " + std::to_string(i);
     requests[i].sampling.temperature = 0.0F;
     requests[i].stop.max_new_tokens = tokens;
@@ -72,11 +85,15 @@ int main(int argc, char** argv) {
     config.model = argv[1];
     config.context = 256;
     config.sequences = 8;
+    config.prefix_cache = false;  // the pool is shared as well, and only one way is at work
+    PreparedEngine prepared = embed::prepare(config);
+    const std::shared_ptr<Backend> backend = prepared.make_backend();
+    prepared.make_backend = [backend] { return std::make_unique<SharedBackend>(backend); };
     std::vector<std::unique_ptr<bench::Way>> ways;
-    ways.push_back(bench::make_loop_way(config));
-    ways.push_back(bench::make_callback_way(config));
-    ways.push_back(bench::make_asio_way(config));
-    ways.push_back(bench::make_caf_way(config));
+    ways.push_back(bench::make_loop_way(prepared));
+    ways.push_back(bench::make_callback_way(prepared));
+    ways.push_back(bench::make_asio_way(prepared));
+    ways.push_back(bench::make_caf_way(prepared));
     for (const std::size_t streams : {std::size_t{1}, std::size_t{8}}) {
       measure(ways, streams, rounds, tokens);
     }

@@ -6,10 +6,10 @@ include(CMakePackageConfigHelpers)
 set(headers ${PROJECT_SOURCE_DIR}/include/sluice)
 install(FILES ${headers}/asio.hpp ${headers}/caf.hpp ${headers}/config.hpp ${headers}/engine.hpp
               ${headers}/error.hpp ${headers}/events.hpp ${headers}/request.hpp
-              ${headers}/stop_rule.hpp
+              ${headers}/stop_rule.hpp ${headers}/web.hpp
               ${PROJECT_BINARY_DIR}/generated/include/sluice/version.hpp
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/sluice)
-install(TARGETS sluice_shared LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS sluice_shared sluice_web_shared LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS sluice_static ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS sluice RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(FILES ${PROJECT_SOURCE_DIR}/models/demo-q8_0.gguf
@@ -18,7 +18,6 @@ install(FILES ${PROJECT_SOURCE_DIR}/models/demo-q8_0.gguf
 # -- find_package(Sluice) and pkg-config ----------------------------------------------------------
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Sluice)
-set(SLUICE_LIBRARY_NAME $<TARGET_FILE_NAME:sluice_shared>)
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/SluiceConfig.cmake.in
   ${PROJECT_BINARY_DIR}/package/SluiceConfig.cmake
   INSTALL_DESTINATION ${package_dir}

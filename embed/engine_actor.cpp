@@ -1,4 +1,6 @@
 // The engine and its streams as actors of the caller's system.
+#include "embed/engine_actor.hpp"
+
 #include <caf/actor_system.hpp>
 #include <caf/send.hpp>
 #include <optional>
@@ -6,7 +8,6 @@
 
 #include "embed/engine_core.hpp"
 #include "engine/stream/stop_policy.hpp"
-#include "sluice/caf.hpp"
 
 namespace sluice::embed {
 
@@ -106,8 +107,8 @@ class StreamActor final : public StreamInside::base {
 /// Detached: loading a model and waiting for the last streams block this thread, and no other.
 class EngineActor final : public api::EngineRef::base {
  public:
-  EngineActor(caf::actor_config& actor_config, api::Config config)
-      : typed_event_based_actor(actor_config), config_(std::move(config)) {}
+  EngineActor(caf::actor_config& config, std::function<PreparedEngine()> make)
+      : typed_event_based_actor(config), make_(std::move(make)) {}
 
  protected:
   behavior_type make_behavior() override {
@@ -132,7 +133,7 @@ class EngineActor final : public api::EngineRef::base {
  private:
   void load() {
     try {
-      core_.emplace(prepare(config_), system());
+      core_.emplace(make_(), system());
     } catch (...) {
       quit(to_caf_error(std::current_exception()));
     }
@@ -145,18 +146,22 @@ class EngineActor final : public api::EngineRef::base {
     return api::StreamRef(spawn<StreamActor>(&*core_, std::move(request), sink));
   }
 
-  const api::Config config_;
+  const std::function<PreparedEngine()> make_;
   std::optional<EngineCore> core_;
 };
 
 }  // namespace
+
+api::EngineRef spawn_engine(caf::actor_system& system, std::function<PreparedEngine()> make) {
+  return system.spawn<EngineActor, caf::detached>(std::move(make));
+}
 
 }  // namespace sluice::embed
 
 namespace sluice::v0 {
 
 EngineRef spawn_engine(caf::actor_system& system, const Config& config) {
-  return system.spawn<embed::EngineActor, caf::detached>(config);
+  return embed::spawn_engine(system, [config] { return embed::prepare(config); });
 }
 
 void tune(caf::actor_system_config& settings) {

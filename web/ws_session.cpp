@@ -1,7 +1,6 @@
 #include "web/ws_session.hpp"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -17,6 +16,7 @@
 #include "web/event_json.hpp"
 #include "web/protocol.hpp"
 #include "web/stats_json.hpp"
+#include "web/web_log.hpp"
 
 namespace sluice::web {
 namespace {
@@ -244,9 +244,10 @@ void WsSession::handle_frame(std::string_view text) {
 
 void WsSession::handle(GenerateMessage message) {
   if (!may_begin(message.id)) return;
-  if (const auto refused = caller_ ? caller_->take_request() : std::nullopt) {
-    queue_text(rate_refusal_json(message.id, *refused));
-    return;
+  if (caller_) {
+    auto refused = caller_->refuse_streams(1);
+    if (!refused) refused = caller_->take_request();
+    if (refused) return queue_text(rate_refusal_json(message.id, *refused));
   }
   const ViewerId viewer =
       context_->hub.start(std::move(message.request), message.keep, weak_from_this(), caller_,
@@ -493,7 +494,7 @@ void WsSession::drop(const char* why) {
     disconnect();
     return;
   }
-  spdlog::warn("A WebSocket client is dropped: {}.", why);
+  web_log()->warn("A WebSocket client is dropped: {}.", why);
   ++context_->counters.clients_dropped;
   leave_streams();
   stop_watching();

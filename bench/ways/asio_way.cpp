@@ -6,6 +6,7 @@
 
 #include "bench/ways/collector.hpp"
 #include "bench/ways/ways.hpp"
+#include "embed/engine_core.hpp"
 #include "sluice/asio.hpp"
 
 namespace sluice::bench {
@@ -22,7 +23,8 @@ asio::awaitable<void> listen(v0::AsyncStream stream, Collector& collector) {
 
 class AsioWay final : public Way {
  public:
-  explicit AsioWay(const v0::Config& config) : engine_(config) {}
+  explicit AsioWay(PreparedEngine prepared)
+      : engine_(embed::Access::make_engine(std::move(prepared))) {}
   std::string_view name() const override { return "asio"; }
 
   WayResult run(const std::vector<v0::Request>& requests) override {
@@ -43,8 +45,8 @@ class AsioWay final : public Way {
 
 }  // namespace
 
-std::unique_ptr<Way> make_asio_way(const v0::Config& config) {
-  return std::make_unique<AsioWay>(config);
+std::unique_ptr<Way> make_asio_way(PreparedEngine prepared) {
+  return std::make_unique<AsioWay>(std::move(prepared));
 }
 
 }  // namespace sluice::bench

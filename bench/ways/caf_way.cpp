@@ -7,7 +7,7 @@
 
 #include "bench/ways/collector.hpp"
 #include "bench/ways/ways.hpp"
-#include "sluice/caf.hpp"
+#include "embed/engine_actor.hpp"
 
 namespace sluice::bench {
 namespace {
@@ -59,8 +59,10 @@ class Crowd final : public v0::SinkRef::base {
 
 class CafWay final : public Way {
  public:
-  explicit CafWay(const v0::Config& config)
-      : system_(tuned(settings_)), engine_(v0::spawn_engine(system_, config)) {
+  explicit CafWay(PreparedEngine prepared)
+      : system_(tuned(settings_)),
+        engine_(
+            embed::spawn_engine(system_, [prepared = std::move(prepared)]() { return prepared; })) {
     caf::scoped_actor self(system_);
     self->request(engine_, caf::infinite, v0::ready_atom::value)
         .receive([](const v0::Info&) {},
@@ -85,8 +87,8 @@ class CafWay final : public Way {
 
 }  // namespace
 
-std::unique_ptr<Way> make_caf_way(const v0::Config& config) {
-  return std::make_unique<CafWay>(config);
+std::unique_ptr<Way> make_caf_way(PreparedEngine prepared) {
+  return std::make_unique<CafWay>(std::move(prepared));
 }
 
 }  // namespace sluice::bench

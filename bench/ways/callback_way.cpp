@@ -2,6 +2,7 @@
 
 #include "bench/ways/collector.hpp"
 #include "bench/ways/ways.hpp"
+#include "embed/engine_core.hpp"
 #include "sluice/engine.hpp"
 
 namespace sluice::bench {
@@ -9,7 +10,8 @@ namespace {
 
 class CallbackWay final : public Way {
  public:
-  explicit CallbackWay(const v0::Config& config) : engine_(config) {}
+  explicit CallbackWay(PreparedEngine prepared)
+      : engine_(embed::Access::make_engine(std::move(prepared))) {}
   std::string_view name() const override { return "callback"; }
 
   WayResult run(const std::vector<v0::Request>& requests) override {
@@ -31,8 +33,8 @@ class CallbackWay final : public Way {
 
 }  // namespace
 
-std::unique_ptr<Way> make_callback_way(const v0::Config& config) {
-  return std::make_unique<CallbackWay>(config);
+std::unique_ptr<Way> make_callback_way(PreparedEngine prepared) {
+  return std::make_unique<CallbackWay>(std::move(prepared));
 }
 
 }  // namespace sluice::bench

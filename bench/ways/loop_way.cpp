@@ -11,7 +11,7 @@ namespace {
 
 class LoopWay final : public Way {
  public:
-  explicit LoopWay(const v0::Config& config) : prepared_(embed::prepare(config)) {
+  explicit LoopWay(PreparedEngine prepared) : prepared_(std::move(prepared)) {
     service_.tokenizer = prepared_.tokenizer;
     service_.chat_template = prepared_.chat_template;
     service_.context_length = prepared_.plan.context;
@@ -110,8 +110,8 @@ class LoopWay final : public Way {
 
 }  // namespace
 
-std::unique_ptr<Way> make_loop_way(const v0::Config& config) {
-  return std::make_unique<LoopWay>(config);
+std::unique_ptr<Way> make_loop_way(PreparedEngine prepared) {
+  return std::make_unique<LoopWay>(std::move(prepared));
 }
 
 }  // namespace sluice::bench

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "sluice/config.hpp"
+#include "actors/engine.hpp"
 #include "sluice/request.hpp"
 
 namespace sluice::bench {
@@ -33,11 +33,11 @@ class Way {
 };
 
 /// Scheduler, KV manager and backend in the calling thread; no actors, no stop rules.
-std::unique_ptr<Way> make_loop_way(const v0::Config& config);
-std::unique_ptr<Way> make_callback_way(const v0::Config& config);
+std::unique_ptr<Way> make_loop_way(PreparedEngine prepared);
+std::unique_ptr<Way> make_callback_way(PreparedEngine prepared);
 /// One coroutine for each request, all on one thread.
-std::unique_ptr<Way> make_asio_way(const v0::Config& config);
+std::unique_ptr<Way> make_asio_way(PreparedEngine prepared);
 /// One actor that is the sink of all.
-std::unique_ptr<Way> make_caf_way(const v0::Config& config);
+std::unique_ptr<Way> make_caf_way(PreparedEngine prepared);
 
 }  // namespace sluice::bench

@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
-#include "embed/convert.hpp"
 #include "embed/service_of.hpp"
+#include "engine/base/error.hpp"
 #include "sluice/web.hpp"
 #include "web/server.hpp"
 
@@ -47,8 +47,13 @@ struct WebLayer::Impl {
   web::Server server;
 };
 
-WebLayer::WebLayer(Engine& engine, const WebOptions& options)
-    : impl_(embed::with_public_errors([&] { return std::make_unique<Impl>(engine, options); })) {}
+WebLayer::WebLayer(Engine& engine, const WebOptions& options) {
+  try {
+    impl_ = std::make_unique<Impl>(engine, options);
+  } catch (const sluice::Error& error) {  // nothing but settings can be wrong
+    throw Error(ErrorCode::kInvalidArgument, error.what());
+  }
+}
 
 WebLayer::~WebLayer() = default;
 

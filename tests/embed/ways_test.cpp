@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "bench/ways/ways.hpp"
+#include "embed/engine_core.hpp"
 #include "tests/support/paths.hpp"
 
 namespace {
@@ -31,11 +32,11 @@ TEST_CASE("64 streams say the same by every way into the engine") {
   config.context = 256;
   config.sequences = 24;  // fewer than streams: some wait, and some may be preempted
   const std::vector<v0::Request> requests = sixty_four();
-  const bench::WayResult loop = bench::make_loop_way(config)->run(requests);
+  const bench::WayResult loop = bench::make_loop_way(embed::prepare(config))->run(requests);
   REQUIRE(loop.texts.size() == 64);
   CHECK(loop.tokens > 64 * 8);
   for (const auto make : {bench::make_callback_way, bench::make_asio_way, bench::make_caf_way}) {
-    const auto way = make(config);
+    const auto way = make(embed::prepare(config));
     const bench::WayResult result = way->run(requests);
     INFO(way->name());
     CHECK(result.tokens == loop.tokens);

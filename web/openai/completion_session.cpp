@@ -1,7 +1,6 @@
 #include "web/openai/completion_session.hpp"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <array>
 #include <boost/asio/post.hpp>
@@ -18,6 +17,7 @@
 #include "web/openai/completion.hpp"
 #include "web/request_log.hpp"
 #include "web/response_text.hpp"
+#include "web/web_log.hpp"
 
 namespace sluice::web::openai {
 namespace {
@@ -255,7 +255,7 @@ void CompletionSession::write(std::string bytes, const Taken& taken) {
   timer_.expires_after(context_->options.limits.stall_timeout);
   timer_.async_wait([self = shared_from_this()](error_code error) {
     if (error || !self->write_pending_) return;
-    spdlog::warn("A client of the completions API is dropped: nothing was read for too long.");
+    web_log()->warn("A client of the completions API is dropped: nothing was read for too long.");
     ++self->context_->counters.clients_dropped;
     self->disconnect();
   });

@@ -189,12 +189,12 @@ test('SIGHUP reads the configuration again', { skip: whyNot }, async (t) => {
   server.signal('SIGHUP');
   await until(() => /nothing is changed.*loud/i.test(server.output), 'what is wrong');
   assert.equal((await fetch(`${server.url}/health`)).status, 200);
-  // Another level of the command line wins; the drain-timeout of the file is in force: no stream
-  // is waited for.
+  // The drain-timeout of the file is in force: no stream is waited for.
   const { stream, client } = await heldStream(server);
   server.signal('SIGTERM');
   await client.ended(stream);
   assert.equal(stream.end.rule, 'cancelled');
+  assert.equal(await server.ended, 0);
 });
 
 test('a configuration with an option that does not exist is refused', { skip: whyNot }, async () => {

@@ -17,6 +17,7 @@
 #include "actors/session_actor.hpp"
 #include "actors/supervisor.hpp"
 #include "engine/base/error.hpp"
+#include "engine/model/encoder_config.hpp"
 
 namespace sluice {
 
@@ -47,6 +48,10 @@ std::shared_ptr<const ServiceContext> make_context(const PreparedEngine& prepare
   context->tokenizer = prepared.tokenizer;
   context->chat_template = prepared.chat_template;
   context->context_length = usable_context(prepared.plan);
+  context->max_encoder_input =
+      longest_input(prepared.model_config, std::max(prepared.config.plan.max_batch_tokens, 1),
+                    context->context_length);
+  context->decoder_start = prepared.model_config.encoder.decoder_start;
   context->default_max_new_tokens =
       std::min(prepared.config.default_max_new_tokens, context->context_length);
   context->lengths = std::make_shared<AnswerLengths>(
@@ -75,6 +80,7 @@ SupervisorParts make_supervisor_parts(const PreparedEngine& prepared, const Serv
   parts.scheduler.token_budget = std::max(config.plan.max_batch_tokens, 1);
   parts.scheduler.prefill_chunk =
       std::clamp(config.scheduler.prefill_chunk, 1, parts.scheduler.token_budget);
+  parts.scheduler.max_encoder_input = context.max_encoder_input;
   parts.policy = config.restart;
   parts.board = std::move(board);
   return parts;
@@ -191,6 +197,10 @@ EngineStats Engine::stats() const {
   EngineStats stats = impl_->board->read();
   stats.default_maximum = impl_->context->lengths->in_force();
   return stats;
+}
+
+std::vector<DeviceUsage> Engine::devices() const {
+  return impl_->board->devices();
 }
 
 void Engine::inspect(std::function<void(EngineView)> done) {

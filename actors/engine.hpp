@@ -17,9 +17,11 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "actors/stream_service.hpp"
 #include "engine/backend/backend.hpp"
+#include "engine/backend/cuda_offer.hpp"
 #include "engine/chat/chat_template.hpp"
 #include "engine/formats/model_source.hpp"
 #include "engine/stream/low_confidence.hpp"
@@ -41,8 +43,10 @@ struct RestartPolicy {
 struct EngineConfig {
   std::filesystem::path model;
   PlanRequest plan;
-  SchedulerOptions scheduler;      ///< context_length and token_budget follow from `plan`, and
-                                   ///< the plan's prefill_chunk from here
+  SchedulerOptions scheduler;  ///< context_length and token_budget follow from `plan`, and
+                               ///< the plan's prefill_chunk from here
+  DeviceChoice device = DeviceChoice::kCpu;
+  bool fast_prefill = false;       ///< CUDA: prompts through cuBLAS (cuda_decoder.hpp)
   std::int32_t threads = 0;        ///< of the CPU backend; 0: one per physical core
   bool precise = false;            ///< activations in f32: slower; else 8 bits where weights are
   std::int32_t actor_threads = 2;  ///< of the actor scheduler
@@ -66,6 +70,7 @@ struct PreparedEngine {
   std::shared_ptr<const ChatTemplate> chat_template;
   LowConfidenceDefaults low_confidence;
   MemoryPlan plan;
+  std::string device_note;  ///< where it will be computed and why: "computing on the CPU (...)"
   /// Makes the backend, again after each failure. Called on the executor's thread; throws Error.
   std::function<std::unique_ptr<Backend>()> make_backend;
 };
@@ -99,6 +104,7 @@ class Engine final : public StreamService {
   std::shared_ptr<const Tokenizer> tokenizer() const override;
   std::vector<TokenId> prompt_tokens(const GenerateRequest& request) const override;
   EngineStats stats() const override;
+  std::vector<DeviceUsage> devices() const override;
   void inspect(std::function<void(EngineView)> done) override;
   std::string token_text(TokenId token) const override;
 

@@ -23,6 +23,7 @@ struct Options {
   std::filesystem::path file;
   std::string requests;
   std::string tokens;
+  std::string streams;
   bool observe = false;
 };
 
@@ -30,6 +31,7 @@ std::string line_of(const Options& options, const std::string& key) {
   std::string line = web::key_line(options.name, key);
   if (!options.requests.empty()) line += " requests=" + options.requests;
   if (!options.tokens.empty()) line += " tokens=" + options.tokens;
+  if (!options.streams.empty()) line += " streams=" + options.streams;
   if (options.observe) line += " observe";
   return line;
 }
@@ -93,6 +95,7 @@ void add_key_command(CLI::App& program, Action& action) {
   make->add_option("--requests", options->requests, "Limit on requests, e.g. 60/min");
   make->add_option("--tokens", options->tokens,
                    "Limit on tokens of prompts and answers, e.g. 20000/hour");
+  make->add_option("--streams", options->streams, "Streams at the same time, waiting or running");
   make->add_flag("--observe", options->observe,
                  "The holder may see /metrics, and everybody's sequences in X-ray");
   make->footer(

@@ -12,6 +12,7 @@ endif()
 find_program(SLUICE_CCACHE ccache)
 if(SLUICE_CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${SLUICE_CCACHE})
+  set(CMAKE_CUDA_COMPILER_LAUNCHER ${SLUICE_CCACHE})
 endif()
 
 set(SLUICE_SANITIZE "" CACHE STRING "Sanitizers, e.g. 'address,undefined' or 'thread'")

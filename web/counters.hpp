@@ -15,7 +15,7 @@ struct Counters {
   std::atomic<std::uint64_t> frames_sent{0};
   std::atomic<std::uint64_t> bytes_sent{0};        ///< in WebSocket frames
   std::atomic<std::uint64_t> clients_dropped{0};   ///< for not taking what was sent
-  std::atomic<std::uint64_t> requests_refused{0};  ///< by Host, Origin or the connection limit
+  std::atomic<std::uint64_t> requests_refused{0};  ///< by Host, Origin, key or a limit
 };
 
 }  // namespace sluice::web

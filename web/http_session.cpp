@@ -283,6 +283,12 @@ bool HttpSession::complete(const HttpRequest& request) {
     respond(openai::to_response(*error), false, !request.keep_alive);
     return true;
   }
+  const auto& good = std::get<openai::ApiRequest>(parsed);
+  if (const auto refused = caller_ ? caller_->refuse_streams(good.num_choices()) : std::nullopt) {
+    ++context_->counters.requests_refused;
+    respond(too_many_requests(*refused), false, !request.keep_alive);
+    return true;
+  }
   openai::start_completion(context_,
                            {.stream = std::move(stream_),
                             .buffer = std::move(buffer_),

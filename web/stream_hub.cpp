@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <map>
 #include <random>
 #include <string_view>
 #include <utility>
@@ -47,7 +49,12 @@ struct StreamHub::Stream {
 
   Stream(std::string stream_key, CallerPtr whose, std::chrono::milliseconds keep_for,
          const StreamLog::Options& log_options)
-      : key(std::move(stream_key)), owner(std::move(whose)), keep(keep_for), log(log_options) {}
+      : key(std::move(stream_key)), owner(std::move(whose)), keep(keep_for), log(log_options) {
+    if (owner) owner->stream_begun();
+  }
+  ~Stream() { count_out(); }
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
 
   const std::string key;
   const CallerPtr owner;
@@ -62,14 +69,35 @@ struct StreamHub::Stream {
   Clock::time_point since;         // its last viewer left, or it ended
   bool over = false;               // nothing is wanted any more
   Position charged = 0;            // tokens of the answer, to the owner; by the engine's thread
+  std::atomic<bool> counted_out{false};
 
   void push(const Event& event);
   void charge(const Event& event);
+  void count_out();
   void add(ViewerId viewer, std::weak_ptr<EventSink> sink);
   void set_handle(const StreamHandle& given);
   void acknowledge();
   void finish();
 };
+
+namespace {
+
+template <class StreamPtr>
+std::string owner_name(const StreamPtr& stream) {
+  return stream->owner ? stream->owner->name() : std::string();
+}
+
+/// Who has most of these streams has to give up one; it is not for others to pay.
+template <class Deadlines>
+std::string owner_of_most(const Deadlines& streams) {
+  std::map<std::string, std::size_t> counts;
+  for (const auto& [deadline, stream] : streams) ++counts[owner_name(stream)];
+  return std::max_element(counts.begin(), counts.end(),
+                          [](const auto& a, const auto& b) { return a.second < b.second; })
+      ->first;
+}
+
+}  // namespace
 
 /// While it runs, and not at its end: a long answer must not come for nothing until then.
 void StreamHub::Stream::charge(const Event& event) {
@@ -85,8 +113,14 @@ void StreamHub::Stream::charge(const Event& event) {
   }
 }
 
+/// Of the owner's open streams: at the end, however it comes. What is kept behind it is a log.
+void StreamHub::Stream::count_out() {
+  if (owner && !counted_out.exchange(true)) owner->stream_over();
+}
+
 void StreamHub::Stream::push(const Event& event) {
   charge(event);
+  if (is_terminal(event)) count_out();
   // A sink whose last owner this is must not die under the lock.
   std::vector<std::shared_ptr<EventSink>> listeners;
   {
@@ -148,6 +182,7 @@ void StreamHub::Stream::acknowledge() {
 void StreamHub::Stream::finish() {
   StreamHandle last;
   bool complete = false;
+  count_out();
   {
     const std::lock_guard lock(mutex);
     over = true;
@@ -336,14 +371,20 @@ StreamHub::Clock::time_point StreamHub::sweep(Clock::time_point now,
   }
   std::sort(unwatched.begin(), unwatched.end(),
             [](const auto& a, const auto& b) { return a.first < b.first; });
-  std::size_t left = unwatched.size();
-  for (const auto& [deadline, stream] : unwatched) {
-    if (deadline > now && left <= options_.max_unwatched && !closed_) return deadline;
-    kept_.erase(stream->key);
-    ended.push_back(stream);
-    --left;
+  const auto end_one = [&](auto which) {
+    kept_.erase(which->second->key);
+    ended.push_back(which->second);
+    unwatched.erase(which);
+  };
+  while (!unwatched.empty() && (unwatched.front().first <= now || closed_)) {
+    end_one(unwatched.begin());
   }
-  return Clock::time_point::max();
+  while (unwatched.size() > options_.max_unwatched) {
+    const std::string name = owner_of_most(unwatched);
+    end_one(std::find_if(unwatched.begin(), unwatched.end(),
+                         [&](const auto& each) { return owner_name(each.second) == name; }));
+  }
+  return unwatched.empty() ? Clock::time_point::max() : unwatched.front().first;
 }
 
 void StreamHub::run() {

@@ -238,9 +238,10 @@ void WsSession::handle_frame(std::string_view text) {
 
 void WsSession::handle(GenerateMessage message) {
   if (!may_begin(message.id)) return;
-  if (const auto refused = caller_ ? caller_->take_request() : std::nullopt) {
-    queue_text(rate_refusal_json(message.id, *refused));
-    return;
+  if (caller_) {
+    auto refused = caller_->refuse_streams(1);
+    if (!refused) refused = caller_->take_request();
+    if (refused) return queue_text(rate_refusal_json(message.id, *refused));
   }
   const ViewerId viewer =
       context_->hub.start(std::move(message.request), message.keep, weak_from_this(), caller_);

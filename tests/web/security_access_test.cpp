@@ -233,6 +233,46 @@ TEST_CASE("security: tokens over the rate of a key hold back its next stream") {
   CHECK(ask(running, file.bob, "count 1").status == 200);
 }
 
+TEST_CASE("security: streams over the number of a key wait for others to end") {
+  const KeyFile file;
+  file.write("streams=2");
+  const Running running(with_keys(file));
+  WsClient client = running.connect(with_key(file.alice));
+  const auto begin = [&](const std::string& id) {
+    client.send(generate(id, "endless"));
+    while (true) {
+      const Frame frame = next(client);
+      if (frame.id == id) return frame;
+    }
+  };
+  CHECK(begin("a").type == "accepted");
+  CHECK(begin("b").type == "accepted");
+  const Frame refused = begin("c");
+  CHECK(refused.code == "rate_limited");
+  CHECK(refused.text.find("\"retry_after_ms\":1000") != std::string::npos);
+  CHECK(ask(running, file.alice, "count 1").status == 429);
+  CHECK(ask(running, file.bob, "count 1").status == 200);
+  client.send(cancel("a"));
+  CHECK(listen(client, "a").end.type == "done");
+  CHECK(begin("c").type == "accepted");
+  // Those that go with their connection count no longer, nor does what is kept of an answer.
+  client.vanish();
+  WsClient again = running.connect(with_key(file.alice));
+  for (const char* id : {"d", "e", "f"}) {
+    Frame first;
+    do {
+      again.send(generate_kept(id, "count 1"));
+      first = next(again);
+    } while (first.code == "rate_limited");  // until the server has seen the other go
+    CHECK(listen(again, id).end.type == "done");
+  }
+  // One request may not begin more than all together.
+  const HttpAnswer many =
+      http_request(running.server.port(), "POST", "/v1/completions",
+                   "Authorization: Bearer " + file.alice + "\r\n", R"({"prompt":"count 1","n":3})");
+  CHECK(many.status == 429);
+}
+
 TEST_CASE("security: a kept stream belongs to its key") {
   const KeyFile file;
   const Running running(with_keys(file));
@@ -246,6 +286,33 @@ TEST_CASE("security: a kept stream belongs to its key") {
   WsClient again = running.connect(with_key(file.alice));
   again.send(resume("r", stream, 0));
   CHECK(listen(again, "r").text == counted(5));
+}
+
+TEST_CASE("security: who leaves too many streams behind pays with their own") {
+  const KeyFile file;
+  ServerOptions options = with_keys(file);
+  options.limits.max_unwatched_streams = 2;
+  Running running(options);
+  const auto leave = [&](const std::string& key) {
+    const std::size_t before = running.service.live();
+    WsClient client = running.connect(with_key(key));
+    client.send(generate_kept("a", "endless"));
+    const std::string stream = next(client).stream;
+    CHECK(running.service.live() == before + 1);
+    return stream;
+  };
+  const std::string of_bob = leave(file.bob);  // the oldest
+  const std::string first = leave(file.alice);
+  const std::string second = leave(file.alice);
+  CHECK(running.service.wait_until([&] { return running.service.live() == 2; }));
+  const auto answer = [&](const std::string& key, const std::string& stream) {
+    WsClient client = running.connect(with_key(key));
+    client.send(resume("r", stream, 0));
+    return next(client).type;
+  };
+  CHECK(answer(file.alice, first) == "error");
+  CHECK(answer(file.alice, second) == "accepted");
+  CHECK(answer(file.bob, of_bob) == "accepted");
 }
 
 TEST_CASE("security: a key that is taken out of the file stops to open") {

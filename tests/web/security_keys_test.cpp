@@ -66,7 +66,7 @@ TEST_CASE("security: new keys are long, different, and fit into a header") {
 
 TEST_CASE("security: a file of keys is read") {
   const auto entries = parse_key_file("# who\r\n\n  alice\tsha256:" + kHexOfAbc +
-                                          "  requests=60/min tokens=20000/hour\r\n"
+                                          "  requests=60/min streams=4 tokens=20000/hour\r\n"
                                           "bob@example.org " +
                                           key_line("x", new_key()).substr(2) + " observe",
                                       "keys");
@@ -75,6 +75,7 @@ TEST_CASE("security: a file of keys is read") {
   CHECK(entries[0].digest == digest_of("abc"));
   CHECK(entries[0].requests == Rate{60.0, 1.0});
   CHECK(entries[0].tokens.amount == 20000.0);
+  CHECK(entries[0].streams == 4);
   CHECK_FALSE(entries[0].observes);
   CHECK(entries[1].name == "bob@example.org");
   CHECK(entries[1].observes);
@@ -100,6 +101,10 @@ TEST_CASE("security: faults in a file of keys are named without showing it") {
        {"60", "x/min", "60/year", "0/min", "-1/min", "1.5/min", "/min", "60/", "99999999999/s"}) {
     INFO(rate);
     CHECK_THAT(fault(good + " requests=" + rate), Catch::StartsWith("keys:1: requests needs"));
+  }
+  for (const char* streams : {"streams", "streams=", "streams=0", "streams=-1", "streams=2x"}) {
+    INFO(streams);
+    CHECK_THAT(fault(good + " " + streams), Catch::StartsWith("keys:1: streams needs"));
   }
   // Somebody wrote the key itself: it must not end up in a log.
   const std::string key = new_key();

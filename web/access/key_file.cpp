@@ -36,22 +36,39 @@ std::string_view take_word(std::string_view& line) {
   return word;
 }
 
+/// A whole number from 1 to 4294967295.
+std::optional<std::uint32_t> parse_count(std::string_view text) {
+  std::uint32_t count = 0;
+  const char* const end = text.data() + text.size();
+  const auto parsed = std::from_chars(text.data(), end, count);
+  if (parsed.ec != std::errc() || parsed.ptr != end || count == 0) return std::nullopt;
+  return count;
+}
+
 void read_option(std::string_view word, const Place& place, KeyEntry& entry) {
   if (word == "observe") {
     entry.observes = true;
     return;
   }
-  const std::size_t equals = word.find('=');
+  const std::size_t equals = std::min(word.find('='), word.size());
   const std::string_view name = word.substr(0, equals);
-  if (equals == std::string_view::npos || (name != "requests" && name != "tokens")) {
-    fail(place, "after the digest there may be requests=60/min, tokens=20000/hour and observe.");
-  }
-  const auto rate = parse_rate(word.substr(equals + 1));
-  if (!rate) {
+  const std::string_view value = word.substr(std::min(equals + 1, word.size()));
+  if (name == "requests" || name == "tokens") {
+    const auto rate = parse_rate(value);
+    if (!rate) {
+      fail(place,
+           fmt::format("{} needs a whole number and a time, like 60/min (s, min, h, day).", name));
+    }
+    (name == "requests" ? entry.requests : entry.tokens) = *rate;
+  } else if (name == "streams") {
+    const auto streams = parse_count(value);
+    if (!streams) fail(place, "streams needs a whole number above 0.");
+    entry.streams = *streams;
+  } else {
     fail(place,
-         fmt::format("{} needs a whole number and a time, like 60/min (s, min, h, day).", name));
+         "after the digest there may be requests=60/min, tokens=20000/hour, streams=4 and "
+         "observe.");
   }
-  (name == "requests" ? entry.requests : entry.tokens) = *rate;
 }
 
 KeyEntry read_line(std::string_view name, std::string_view rest, const Place& place) {
@@ -128,12 +145,10 @@ std::optional<Rate> parse_rate(std::string_view text) {
       {"s", 1.0}, {"sec", 1.0}, {"min", 60.0}, {"h", 3600.0}, {"hour", 3600.0}, {"day", 86400.0}};
   const std::size_t slash = text.find('/');
   if (slash == std::string_view::npos) return std::nullopt;
-  std::uint32_t amount = 0;
-  const char* const end = text.data() + slash;
-  const auto parsed = std::from_chars(text.data(), end, amount);
-  if (parsed.ec != std::errc() || parsed.ptr != end || amount == 0) return std::nullopt;
+  const auto amount = parse_count(text.substr(0, slash));
+  if (!amount) return std::nullopt;
   for (const auto& [unit, seconds] : kUnits) {
-    if (text.substr(slash + 1) == unit) return Rate{1.0 * amount, amount / seconds};
+    if (text.substr(slash + 1) == unit) return Rate{1.0 * *amount, *amount / seconds};
   }
   return std::nullopt;
 }

@@ -20,6 +20,7 @@ Caller::Caller(KeyEntry entry, Clock::time_point now)
     : name_(std::move(entry.name)),
       digest_(entry.digest),
       observes_(entry.observes),
+      max_streams_(entry.streams),
       requests_(entry.requests, now),
       tokens_(entry.tokens, now) {}
 
@@ -44,8 +45,20 @@ void Caller::charge_tokens(std::int64_t tokens, Clock::time_point now) {
   tokens_.take(static_cast<double>(tokens), now);
 }
 
+std::optional<RateRefusal> Caller::refuse_streams(std::size_t more) const {
+  constexpr std::chrono::seconds kSoon{1};
+  const std::size_t most = max_streams_;
+  const std::size_t open = open_streams_;
+  if (most == 0 || open + more <= most) return std::nullopt;
+  return RateRefusal{fmt::format("The key of \"{}\" may have {} streams at the same time, and has "
+                                 "{}; wait for one to end.",
+                                 name_, most, open),
+                     kSoon};
+}
+
 void Caller::change(const KeyEntry& entry, Clock::time_point now) {
   observes_ = entry.observes;
+  max_streams_ = entry.streams;
   const std::lock_guard lock(mutex_);
   requests_.change(entry.requests, now);
   tokens_.change(entry.tokens, now);

@@ -40,6 +40,11 @@ class Caller {
   /// Tokens are charged for when they are there, and so may fall below zero.
   void charge_tokens(std::int64_t tokens, Clock::time_point now = Clock::now());
 
+  /// Why `more` streams may not begin beside those that are there; none when they may.
+  std::optional<RateRefusal> refuse_streams(std::size_t more) const;
+  void stream_begun() { ++open_streams_; }
+  void stream_over() { --open_streams_; }
+
   void change(const KeyEntry& entry, Clock::time_point now);
   void revoke() { revoked_ = true; }
 
@@ -48,6 +53,8 @@ class Caller {
   const Digest digest_;
   std::atomic<bool> observes_;
   std::atomic<bool> revoked_{false};
+  std::atomic<std::size_t> max_streams_;
+  std::atomic<std::size_t> open_streams_{0};
   std::mutex mutex_;
   TokenBucket requests_;
   TokenBucket tokens_;

@@ -319,12 +319,11 @@ ParsedRequest parse_request(std::string_view path, std::string_view body,
 }
 
 void start_completion(std::shared_ptr<ServerContext> context, AnswerLine line, ApiRequest request) {
-  constexpr std::uint64_t kNoGroup = 0;  // the prefix cache shares what is whole blocks
   const std::uint64_t number = ++context->last_completion;
   const auto session =
       std::make_shared<CompletionSession>(context, std::move(line), request, number);
   context->connections.add(session);
-  session->start(streams_of(std::move(request), kNoGroup));
+  session->start(streams_of(request));
 }
 
 }  // namespace sluice::web::openai

@@ -4,11 +4,11 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { describe } from 'node:test';
-import { connected, lastAnswer, say } from './support/browser.mjs';
-import { kHello } from './support/mock_server.mjs';
-import { chat, chip, makeGate, press, prompt, shows, trouble, untilCancelled } from './support/page_steps.mjs';
+import { connected, lastAnswer, say } from '../support/browser.mjs';
+import { kHello } from '../support/mock_server.mjs';
+import { chat, chip, makeGate, press, prompt, shows, trouble, untilCancelled } from '../support/page_steps.mjs';
 
-describe('an answer', () => {
+describe('an answer', { concurrency: 3 }, () => {
   const gate = makeGate();
   chat('grows token by token, from the queue to the reason for its end', {
     onGenerate: async (stream) => {
@@ -145,7 +145,7 @@ describe('an answer', () => {
   });
 });
 
-describe('conversations', () => {
+describe('conversations', { concurrency: 3 }, () => {
   chat('are sent whole, edited, answered again, copied, exported, kept, deleted and brought back', {
     page: { permissions: ['clipboard-read', 'clipboard-write'], acceptDownloads: true },
   }, async (page, server) => {
@@ -254,7 +254,7 @@ describe('conversations', () => {
   });
 });
 
-describe('the connection', () => {
+describe('the connection', { concurrency: 3 }, () => {
   let attempts = 0;
   chat('returns by itself; what was not sent is kept, and what was lost is asked for again with its seed', {
     onGenerate: async (stream) => {
@@ -319,7 +319,7 @@ describe('the connection', () => {
   });
 });
 
-describe('the look', () => {
+describe('the look', { concurrency: 3 }, () => {
   chat('follows the settings, the system and a choice', { page: { colorScheme: 'dark' } }, async (page, server) => {
     await page.locator('#openSettings').click();
     assert.equal(await page.locator('#set-temperature').getAttribute('placeholder'), '0.7');

@@ -2,8 +2,8 @@
 
 import assert from 'node:assert/strict';
 import { describe } from 'node:test';
-import { connected, lastAnswer, say } from './support/browser.mjs';
-import { chat, chip, makeGate, press, shows, trouble } from './support/page_steps.mjs';
+import { connected, lastAnswer, say } from '../support/browser.mjs';
+import { chat, chip, makeGate, press, shows, trouble } from '../support/page_steps.mjs';
 
 const kText = 'Once upon a time there was.';
 const kWords = kText.match(/\s*\S+/g);
@@ -21,7 +21,7 @@ const wordByWord = (gate) => async (stream) => {
 const resumes = (server) => server.frames.filter(({ type }) => type === 'resume');
 const words = (n) => kWords.slice(0, n).join('');
 
-describe('an answer goes on', () => {
+describe('an answer goes on', { concurrency: 3 }, () => {
   const reloads = makeGate();
   chat('after a reload, wherever it happens', { onGenerate: wordByWord(reloads) }, async (page, server) => {
     await say(page, 'Go');
@@ -123,7 +123,7 @@ describe('an answer goes on', () => {
   });
 });
 
-describe('an answer that can not go on', () => {
+describe('an answer that can not go on', { concurrency: 3 }, () => {
   chat('is kept, marked as interrupted, and can be asked for again', { onGenerate: wordByWord(makeGate()) }, async (page, server) => {
     await say(page, 'Go');
     await shows(page, words(1));

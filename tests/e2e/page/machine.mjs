@@ -2,8 +2,8 @@
 
 import assert from 'node:assert/strict';
 import { describe } from 'node:test';
-import { lastAnswer, say } from './support/browser.mjs';
-import { chat, chip, makeGate, shows } from './support/page_steps.mjs';
+import { lastAnswer, say } from '../support/browser.mjs';
+import { chat, chip, makeGate, shows } from '../support/page_steps.mjs';
 
 const kGood = `# Title
 
@@ -45,7 +45,7 @@ const kAttacks = [
 
 const kAllowed = 'p br hr h1 h2 h3 h4 h5 h6 em strong del code pre blockquote ul ol li a table thead tbody tr th td div span button svg path'.split(' ');
 
-describe('Markdown', () => {
+describe('Markdown', { concurrency: 3 }, () => {
   chat('is shown as such, coloured, and made the same way at once or piece by piece', { markdown: true, onGenerate: async (stream) => {
     stream.accepted();
     for (const piece of stream.message === 'slowly' ? kGood.match(/[^]{1,7}/g) : [kGood]) {
@@ -112,7 +112,7 @@ chat('an answer is plain text where the build found no libraries', { page: { set
   page.problems.length = 0;
 });
 
-describe('X-ray', () => {
+describe('X-ray', { concurrency: 3 }, () => {
   const gate = makeGate();
   const top = (...rows) => rows.map(([text, logprob], id) => ({ id, text, logprob }));
   chat('shows the tokens, what is held back, and the machine; and asks for nothing when closed', {
@@ -126,10 +126,11 @@ describe('X-ray', () => {
     },
   }, async (page, server) => {
     let number = 0;
+    let phase = 'prefill';
     server.stats = (ids) => ({
       waiting: 1, running: 2, step: ++number, prompt_tokens: 1, generated_tokens: 1, preemptions: 0,
       kv: { total: 64, used: 10, cached: 4, block_size: 16, prefix_queries: 40, prefix_hits: 32, evictions: 0, map: [[2, 2, 7], [8, 1, 8], [4, -1, 0], [50, 0, 0]], map_left_out: 0 },
-      sequences: [{ sequence: 7, phase: number < 5 ? 'prefill' : 'decode', queue_position: 0, computed: 16, total: 40, credit: 3 }],
+      sequences: [{ sequence: 7, phase, queue_position: 0, computed: 16, total: 40, credit: 3 }],
       steps: [{ number, ms: 1.5, slices: [[7, 1, 1], [8, 20, 0]] }],
       actors: [{ name: 'scheduler', mailbox: 2 }, { name: 'executor', mailbox: 0, busy: true }, { name: 'session', mailbox: 3, sequence: 7 }],
       streams: Object.fromEntries(ids.map((id) => [id, { sequence: 7, held: ' Hum' }])),
@@ -142,6 +143,10 @@ describe('X-ray', () => {
     await say(page, 'Go');
     await page.locator('.held').getByText('Hum').first().waitFor();
     assert.equal(server.requests[0].top_logprobs, 5);
+    await page.locator('#facts').getByText('16 of 40 positions').waitFor();
+    assert.deepEqual(await page.locator('#facts progress').evaluate((bar) => [bar.value, bar.max]), [16, 40]);
+    phase = 'decode';
+    await page.locator('#facts progress').waitFor({ state: 'detached' });
     assert.deepEqual(await page.locator('.tokens span:not(.held)').evaluateAll((nodes) => nodes.map((node) => [node.className, node.textContent])),
       [['q0', 'Once'], ['q4', ' upon'], ['q1', '\n']]);
 

@@ -3,8 +3,9 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
-import { say } from './support/browser.mjs';
-import { chat, chip, trouble } from './support/page_steps.mjs';
+import { describe } from 'node:test';
+import { say } from '../support/browser.mjs';
+import { chat, chip, trouble } from '../support/page_steps.mjs';
 
 const axe = await readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
@@ -42,46 +43,48 @@ const stats = (ids) => ({
 });
 
 const kPhone = { viewport: { width: 390, height: 780 }, isMobile: true, hasTouch: true };
-for (const [name, options] of [['light', {}], ['dark on a phone', { colorScheme: 'dark', ...kPhone }]]) {
-  chat(`a screen reader finds its way when it is ${name}`, { onGenerate: script, page: options, markdown: true }, async (page, server) => {
-    server.stats = stats;
-    await page.evaluate(axe);
-    const found = await issues(page, 'empty');
-    const look = async (state) => found.push(...await issues(page, state));
-    await page.locator('#openSettings').click();
-    await page.locator('#set-top_k').fill('-4');
-    await look('settings');
-    await page.keyboard.press('Escape');
-    await say(page, 'wait');
-    await page.locator('.progress progress').waitFor();
-    await look('prefill');
-    await page.keyboard.press('Escape');
-    await chip(page).waitFor();
-    await say(page, 'limit');
-    await page.waitForFunction(() => document.querySelectorAll('.chip').length === 2);
-    await page.locator('.turn:last-child .hljs-keyword').waitFor();
-    await look('answers');
-    await page.locator('#openHistory').click();
-    await page.locator('#chats li').waitFor();
-    await look('conversations');
-    await page.keyboard.press('Escape');
-    await say(page, 'too long');
-    await trouble(page).waitFor();
-    await look('refused');
-    await page.locator('#toggleXray').click();
-    await say(page, 'on and on');
-    await page.locator('.held').getByText('Hum').first().waitFor();
-    await page.locator('.turn:last-child .tokens').focus();
-    await page.keyboard.press('ArrowRight');
-    await page.locator('#tip').waitFor();
-    await look('x-ray');
-    server.refusing = true;
-    server.dropAll();
-    await page.getByText('Connection lost.').waitFor();
-    await look('lost');
-    assert.deepEqual(found, []);
-  });
-}
+describe('axe finds nothing serious', { concurrency: 2 }, () => {
+  for (const [name, options] of [['light', {}], ['dark on a phone', { colorScheme: 'dark', ...kPhone }]]) {
+    chat(`a screen reader finds its way when it is ${name}`, { onGenerate: script, page: options, markdown: true }, async (page, server) => {
+      server.stats = stats;
+      await page.evaluate(axe);
+      const found = await issues(page, 'empty');
+      const look = async (state) => found.push(...await issues(page, state));
+      await page.locator('#openSettings').click();
+      await page.locator('#set-top_k').fill('-4');
+      await look('settings');
+      await page.keyboard.press('Escape');
+      await say(page, 'wait');
+      await page.locator('.progress progress').waitFor();
+      await look('prefill');
+      await page.keyboard.press('Escape');
+      await chip(page).waitFor();
+      await say(page, 'limit');
+      await page.waitForFunction(() => document.querySelectorAll('.chip').length === 2);
+      await page.locator('.turn:last-child .hljs-keyword').waitFor();
+      await look('answers');
+      await page.locator('#openHistory').click();
+      await page.locator('#chats li').waitFor();
+      await look('conversations');
+      await page.keyboard.press('Escape');
+      await say(page, 'too long');
+      await trouble(page).waitFor();
+      await look('refused');
+      await page.locator('#toggleXray').click();
+      await say(page, 'on and on');
+      await page.locator('.held').getByText('Hum').first().waitFor();
+      await page.locator('.turn:last-child .tokens').focus();
+      await page.keyboard.press('ArrowRight');
+      await page.locator('#tip').waitFor();
+      await look('x-ray');
+      server.refusing = true;
+      server.dropAll();
+      await page.getByText('Connection lost.').waitFor();
+      await look('lost');
+      assert.deepEqual(found, []);
+    });
+  }
+});
 
 chat('the keyboard reaches everything, and everything has a name', {}, async (page) => {
   await say(page, 'Hello');

@@ -98,19 +98,23 @@ struct Engine::Impl {
   bool down = false;
 
   // The system goes last: every handle must have gone before it.
-  std::unique_ptr<caf::actor_system_config> actor_config;
-  std::unique_ptr<caf::actor_system> system;
+  std::unique_ptr<caf::actor_system_config> actor_config;  ///< null in a system of the caller
+  std::unique_ptr<caf::actor_system> own_system;           ///< likewise
+  caf::actor_system* system = nullptr;
   SupervisorRef supervisor;
   InspectorRef inspector;
 
-  explicit Impl(PreparedEngine what);
+  Impl(PreparedEngine what, caf::actor_system* host);
   void take_down(std::chrono::milliseconds grace);
 };
 
-Engine::Impl::Impl(PreparedEngine what)
-    : prepared(std::move(what)), context(make_context(prepared)) {
-  actor_config = make_actor_config(prepared.config);
-  system = std::make_unique<caf::actor_system>(*actor_config);
+Engine::Impl::Impl(PreparedEngine what, caf::actor_system* host)
+    : prepared(std::move(what)), context(make_context(prepared)), system(host) {
+  if (system == nullptr) {
+    actor_config = make_actor_config(prepared.config);
+    own_system = std::make_unique<caf::actor_system>(*actor_config);
+    system = own_system.get();
+  }
   supervisor = system->spawn<SupervisorActor>(make_supervisor_parts(prepared, *context, board));
 
   inspector = system->spawn<InspectorActor>(supervisor);
@@ -134,9 +138,14 @@ void Engine::Impl::take_down(std::chrono::milliseconds grace) {
   self->request(supervisor, caf::infinite, stop_atom::value, grace)
       .receive([](stop_atom) {}, [](caf::error&) {});
   caf::anon_send_exit(inspector, caf::exit_reason::user_shutdown);
+  self->wait_for(supervisor, inspector);
 }
 
-Engine::Engine(PreparedEngine prepared) : impl_(std::make_unique<Impl>(std::move(prepared))) {}
+Engine::Engine(PreparedEngine prepared)
+    : impl_(std::make_unique<Impl>(std::move(prepared), nullptr)) {}
+
+Engine::Engine(PreparedEngine prepared, caf::actor_system& host)
+    : impl_(std::make_unique<Impl>(std::move(prepared), &host)) {}
 
 Engine::~Engine() {
   shutdown(std::chrono::milliseconds(0));
@@ -188,6 +197,10 @@ EngineStats Engine::stats() const {
   EngineStats stats = impl_->board->read();
   stats.default_maximum = impl_->context->lengths->in_force();
   return stats;
+}
+
+std::vector<DeviceUsage> Engine::devices() const {
+  return impl_->board->devices();
 }
 
 void Engine::inspect(std::function<void(EngineView)> done) {

@@ -167,6 +167,7 @@ int inspect(const EngineConfig& config, bool metadata, bool tensors) {
   print_shape(prepared->model_config);
   print_text_parts(*prepared);
   print_devices();
+  row("device", prepared->device_note);
   fmt::print("\n{}", plan_table(prepared->plan, prepared->model_config));
   print_details(*source, metadata, tensors);
   return 0;

@@ -20,8 +20,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "engine/backend/device_usage.hpp"
 #include "engine/base/kv_group.hpp"
 #include "engine/base/types.hpp"
 #include "engine/sampling/sampling_params.hpp"
@@ -124,9 +126,25 @@ class Backend {
   /// promise; checked, and a breach is reported as that slice's error).
   virtual StepResult step(const StepBatch& batch) noexcept = 0;
 
+  /// The same in two parts: begin_step() may return while a device is still at work, and needs the
+  /// batch no longer; end_step() gives the result when it is there within `patience`. Between the
+  /// two nothing else is called. A backend that computes on its caller's thread runs the whole step
+  /// in the first part.
+  virtual void begin_step(const StepBatch& batch) noexcept { finished_ = step(batch); }
+  virtual std::optional<StepResult> end_step(std::chrono::microseconds) noexcept {
+    return std::exchange(finished_, std::nullopt);
+  }
+
   virtual BackendMemory memory() const = 0;
   /// For logs and `inspect`, e.g. "CPU, AVX-512, 2 threads".
   virtual std::string description() const = 0;
+  /// Says how busy the devices are that it computes on, for metrics; empty where there is nothing
+  /// beside the CPU. What is returned may be called from any thread, also after the backend's end,
+  /// must not wait for a step and must not throw.
+  virtual DeviceProbe device_probe() const { return {}; }
+
+ private:
+  std::optional<StepResult> finished_;
 };
 
 }  // namespace sluice

@@ -18,6 +18,7 @@ constexpr std::array kWeightTypes = {DType::kF32,  DType::kF16,  DType::kBF16, D
                                      DType::kQ4_0, DType::kQ4_K, DType::kQ6_K};
 
 std::string why_not_shape(const ModelConfig& config) {
+  if (config.has_encoder()) return "encoders are computed on the CPU only";
   if (config.experts.count > 0) return "mixtures of experts are computed on the CPU only";
   if (config.vocab_size > kMaxVocabulary)
     return fmt::format(

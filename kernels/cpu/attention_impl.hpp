@@ -37,7 +37,9 @@ struct SeenPositions {
 
 [[maybe_unused]] static constexpr SeenPositions seen_from(const AttentionOperands& a,
                                                           std::size_t first, std::size_t last) {
+  if (a.seen_end != 0) return {{{}, {0, a.seen_end}}};
   PositionRun recent{a.window == 0 || first < a.window ? 0 : first + 1 - a.window, last + 1};
+  if (a.first_seen != 0) return {{{}, clip(recent, {a.first_seen, last + 1})}};
   const PositionRun kept = clip({0, a.keep_first}, {0, last + 1});
   if (kept.end < recent.begin) return {{kept, recent}};
   recent.begin = 0;
@@ -50,26 +52,6 @@ struct SeenPositions {
   if (a.every == 0 || position < a.window) return 0;
   return (position + 1 - a.window + a.every - 1) / a.every;
 }
-
-/// The query rows of one attention call. Query i: row row_begin + i / group, head
-/// kv_head * group + i % group.
-template <class S>
-struct QueryRows {
-  std::size_t row_begin = 0;
-  std::size_t count = 0;
-  std::size_t group = 0;       ///< query heads that share the KV head
-  std::size_t first_head = 0;  ///< of the group
-
-  const float* query(std::size_t i, const AttentionOperands& a, HeadSizes sizes) const {
-    return a.q + (row_begin + i / group) * a.stride + (first_head + i % group) * sizes.key;
-  }
-  float* output(std::size_t i, const AttentionOperands& a, HeadSizes sizes) const {
-    return a.out + (row_begin + i / group) * a.stride + (first_head + i % group) * sizes.value;
-  }
-  std::size_t position(std::size_t i, const AttentionOperands& a) const {
-    return a.first_position + row_begin + i / group;
-  }
-};
 
 /// All queries on the tile `kv`; run_of(position) is what a query there sees, and `tile` which
 /// positions it has.
@@ -97,8 +79,9 @@ void attend_run(const QueryRows<S>& rows, const Tile& kv, PositionRun tile, Head
       out[together] = rows.output(i + together, a, sizes);
       ++together;
     }
-    attend_queries<S, S::kTileQueries>(
-        together, q, out, kv, i, {run.begin - tile.begin, run.end - tile.begin}, sizes, a, space);
+    const PositionRun within{run.begin - tile.begin, run.end - tile.begin};
+    attend_queries<S, S::kTileQueries>(together, q, out, kv, {rows, i, tile.begin}, within, sizes,
+                                       a, space);
     i += together;
   }
 }
@@ -149,7 +132,7 @@ bool attend_in_pool(const KvLayer& layer, const QueryRows<S>& rows, std::size_t 
 template <class S>
 void attend_runs(const KvLayer& layer, const QueryRows<S>& rows, std::size_t kv_head,
                  HeadSizes sizes, const AttentionOperands& a, const AttentionWorkspace<S>& space) {
-  const std::size_t last = rows.position(rows.count - 1, a);
+  const std::size_t last = a.seen_end != 0 ? a.seen_end - 1 : rows.position(rows.count - 1, a);
   const SeenPositions seen = seen_from(a, rows.position(0, a), last);
   for (std::size_t begin = 0; begin <= last; begin += kAttentionTile) {
     const PositionRun tile{begin, begin + kAttentionTile};

@@ -202,13 +202,59 @@ void tile_values(float* const* out, const Tile& tile, const float* correction, P
   }
 }
 
+/// The query rows of one attention call. Query i: row row_begin + i / group, head
+/// kv_head * group + i % group.
+template <class S>
+struct QueryRows {
+  std::size_t row_begin = 0;
+  std::size_t count = 0;
+  std::size_t group = 0;       ///< query heads that share the KV head
+  std::size_t first_head = 0;  ///< of the group
+
+  const float* query(std::size_t i, const AttentionOperands& a, HeadSizes sizes) const {
+    return a.q + (row_begin + i / group) * a.stride + (first_head + i % group) * sizes.key;
+  }
+  float* output(std::size_t i, const AttentionOperands& a, HeadSizes sizes) const {
+    return a.out + (row_begin + i / group) * a.stride + (first_head + i % group) * sizes.value;
+  }
+  std::size_t position(std::size_t i, const AttentionOperands& a) const {
+    return a.first_position + row_begin + i / group;
+  }
+};
+
+/// What the queries of a call have in common with the tile at hand.
+template <class S>
+struct TilePlace {
+  const QueryRows<S>& rows;
+  std::size_t first_query = 0;  ///< of those taken together
+  std::size_t begin = 0;        ///< position of the tile's first column
+};
+
+/// weights[p] += bias of query i, for all columns of the tile.
+template <class S>
+void add_tile_bias(float* weights, const TilePlace<S>& place, std::size_t i,
+                   const AttentionOperands& a) {
+  const auto reach = static_cast<std::ptrdiff_t>(a.bias_reach);
+  const QueryRows<S>& rows = place.rows;
+  const float* table = a.bias + (rows.first_head + i % rows.group) * (2 * a.bias_reach + 1);
+  std::ptrdiff_t distance =
+      static_cast<std::ptrdiff_t>(place.begin) - static_cast<std::ptrdiff_t>(rows.position(i, a));
+  for (std::size_t p = 0; p < kAttentionTile; ++p, ++distance) {
+    const std::ptrdiff_t held = distance < -reach ? -reach : distance > reach ? reach : distance;
+    weights[p] += table[held + reach];
+  }
+}
+
 /// Q queries that see the same run of the tile (counted within it).
 template <class S, std::size_t Q, class Tile>
 void attend_tile(const float* const* q, float* const* out, const Tile& tile,
-                 std::size_t first_query, PositionRun run, HeadSizes sizes,
+                 const TilePlace<S>& place, PositionRun run, HeadSizes sizes,
                  const AttentionOperands& a, const AttentionWorkspace<S>& space) {
   const std::size_t head_dim = sizes.value;
+  const std::size_t first_query = place.first_query;
   tile_scores<S, Q>(q, tile, sizes.key, a, space);
+  for (std::size_t i = 0; i < Q && a.bias != nullptr; ++i)
+    add_tile_bias(space.weights + i * kAttentionTile, place, first_query + i, a);
   float correction[Q];
   for (std::size_t i = 0; i < Q; ++i)
     correction[i] =
@@ -227,12 +273,12 @@ void attend_tile(const float* const* q, float* const* out, const Tile& tile,
 /// attend_tile with a run-time number of queries, at most N.
 template <class S, std::size_t N, class Tile>
 void attend_queries(std::size_t queries, const float* const* q, float* const* out, const Tile& tile,
-                    std::size_t first_query, PositionRun run, HeadSizes sizes,
+                    const TilePlace<S>& place, PositionRun run, HeadSizes sizes,
                     const AttentionOperands& a, const AttentionWorkspace<S>& space) {
   if (queries == N) {
-    attend_tile<S, N>(q, out, tile, first_query, run, sizes, a, space);
+    attend_tile<S, N>(q, out, tile, place, run, sizes, a, space);
   } else if constexpr (N > 1) {
-    attend_queries<S, N - 1>(queries, q, out, tile, first_query, run, sizes, a, space);
+    attend_queries<S, N - 1>(queries, q, out, tile, place, run, sizes, a, space);
   }
 }
 

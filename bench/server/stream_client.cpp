@@ -30,8 +30,6 @@ class Socket {
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     const int yes = 1;
     ::setsockopt(fd_, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
-    // What the sockets interface asks for.
-    // NOLINTNEXTLINE(cppcoreguidelines-pro-type-reinterpret-cast)
     if (fd_ < 0 || ::connect(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
       close();
       throw Error(ErrorCode::kIo, fmt::format("The server on port {} takes no connection.", port));

@@ -6,6 +6,7 @@
 #include <array>
 #include <optional>
 
+#include "bench/suites/kernel_suite.hpp"
 #include "bench/suites/life_suites.hpp"
 
 namespace sluice::bench {
@@ -235,7 +236,7 @@ std::vector<Figure> run_steps(const BenchSettings& settings, LimitProbe&) {
   return figures;
 }
 
-constexpr std::array<Suite, 10> kSuites = {{
+constexpr std::array<Suite, 11> kSuites = {{
     {"decode", "one stream, short context", run_decode},
     {"prefill", "prompts of 128, 512 and 2048 tokens", run_prefill},
     {"batch", "1 to 32 streams together, with latency and memory", run_batch},
@@ -243,6 +244,7 @@ constexpr std::array<Suite, 10> kSuites = {{
     {"kv", "types of the KV cache after 4096 positions", run_kv},
     {"compare", "prompt of 512, 1, 8 and 32 streams, after 4096 positions", run_compare},
     {"recompute", "the KV cache against computing everything anew", run_recompute},
+    {"kernels", "products and attention by themselves, beside their limits", run_kernels},
     {"answer", "the 10th and the 1000th token of an answer", run_answer},
     {"start", "from the file to a backend that can step", run_start},
     {"steps", "cache, batch and 8-bit KV, one on top of the other", run_steps},

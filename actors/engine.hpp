@@ -27,6 +27,10 @@
 #include "engine/stream/low_confidence.hpp"
 #include "engine/tokenizer/tokenizer.hpp"
 
+namespace caf {
+class actor_system;
+}  // namespace caf
+
 namespace sluice {
 
 /// How often a failed backend is replaced before every stream ends with `backend_failed`.
@@ -88,6 +92,9 @@ class Engine final : public StreamService {
  public:
   /// Allocates and starts. Throws Error when the backend can't be made.
   explicit Engine(PreparedEngine prepared);
+  /// Likewise, with its actors in a system of the caller, which must outlive the engine. Not to be
+  /// made or destroyed on a worker of that system: both wait for actors.
+  Engine(PreparedEngine prepared, caf::actor_system& host);
   ~Engine() override;
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -97,6 +104,7 @@ class Engine final : public StreamService {
   std::shared_ptr<const Tokenizer> tokenizer() const override;
   std::vector<TokenId> prompt_tokens(const GenerateRequest& request) const override;
   EngineStats stats() const override;
+  std::vector<DeviceUsage> devices() const override;
   void inspect(std::function<void(EngineView)> done) override;
   std::string token_text(TokenId token) const override;
 

@@ -243,6 +243,7 @@ struct BackendReport {
   std::string message;                    ///< likewise
   std::string description;                ///< the backend's, when ok
   BackendMemory memory;
+  DeviceProbe device_probe;  ///< may be empty
 };
 
 /// Answers as they come in; the last one to let go of it hands the view over, whoever died.

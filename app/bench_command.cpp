@@ -11,6 +11,7 @@
 
 #include "app/commands.hpp"
 #include "app/engine_options.hpp"
+#include "bench/server/server_suite.hpp"
 #include "bench/suites/random_model.hpp"
 #include "bench/suites/suites.hpp"
 #include "engine/base/error.hpp"
@@ -44,10 +45,17 @@ int make_model(const Options& options) {
   return 0;
 }
 
+/// The suite that needs more than a backend, and so is none of bench::suites().
+constexpr bench::Suite kServerSuite = {
+    "server", "WebSocket streams through a server of its own, and /health meanwhile",
+    [](const bench::BenchSettings& settings, bench::LimitProbe&) {
+      return bench::run_server_suite(settings);
+    }};
+
 std::vector<const bench::Suite*> chosen_suites(const Options& options) {
   std::vector<const bench::Suite*> chosen;
   for (const std::string& name : options.suites) {
-    const bench::Suite* suite = bench::find_suite(name);
+    const bench::Suite* suite = name == kServerSuite.name ? &kServerSuite : bench::find_suite(name);
     if (suite == nullptr)
       throw Error(ErrorCode::kInvalidArgument,
                   fmt::format("There is no suite \"{}\"; see sluice bench --help.", name));
@@ -122,6 +130,7 @@ void add_bench_command(CLI::App& program, Action& action) {
   std::string suite_help = "What to measure:";
   for (const bench::Suite& suite : bench::suites())
     suite_help += fmt::format("\n{}: {}", suite.name, suite.summary);
+  suite_help += fmt::format("\n{}: {}", kServerSuite.name, kServerSuite.summary);
   command->add_option("--suite", options->suites, suite_help)->delimiter(',');
   command->add_option("--threads", options->threads, "Threads; default: one per core")
       ->check(CLI::Range(1, 1024));

@@ -11,7 +11,7 @@
 
 namespace sluice::web {
 
-/// An open connection. Both calls may come from any thread, and only pass the wish on.
+/// An open connection. The calls may come from any thread, and only pass the wish on.
 class Connection {
  public:
   virtual ~Connection() = default;
@@ -19,6 +19,8 @@ class Connection {
   virtual void shut_down() = 0;
   /// End now.
   virtual void abort() = 0;
+  /// The keys have changed: end if yours is no longer among them.
+  virtual void check_key() {}
 };
 
 /// Every connection from its start to its destruction. Thread-safe.

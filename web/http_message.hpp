@@ -14,8 +14,11 @@ struct HttpRequest {
   std::string method;  ///< "GET"
   std::string path;    ///< percent-decoded, begins with '/'
   std::string query;   ///< after '?', as sent
+  std::string id;      ///< what logs call it; see request_id.hpp
   std::string body;
   std::vector<std::pair<std::string, std::string>> headers;  ///< names in lower case
+  unsigned version = 11;                                     ///< of HTTP: 10 or 11
+  bool keep_alive = true;  ///< the client wants to send more on this connection
 
   /// The first header of that (lower case) name; empty when there is none.
   std::string_view header(std::string_view name) const;

@@ -3,10 +3,9 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
-#include <array>
 #include <boost/asio/post.hpp>
+#include <boost/asio/write.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
-#include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/read.hpp>
 #include <boost/beast/http/span_body.hpp>
@@ -17,9 +16,11 @@
 #include <string>
 #include <utility>
 
-#include "web/endpoints.hpp"
+#include "web/gatekeeper.hpp"
 #include "web/http_message.hpp"
 #include "web/openai/completion_session.hpp"
+#include "web/request_id.hpp"
+#include "web/request_log.hpp"
 #include "web/ws_session.hpp"
 
 namespace sluice::web {
@@ -29,22 +30,22 @@ namespace asio = boost::asio;
 namespace beast = boost::beast;
 namespace http = beast::http;
 using boost::system::error_code;
-using BeastRequest = http::request<http::string_body>;
 
-constexpr std::string_view kStreamPath = "/v1/stream";
-constexpr std::chrono::seconds kLingerTime{2};
-constexpr std::size_t kLingerBytes = 1 << 20;
+constexpr std::size_t kFirstRead = 4096;
+constexpr std::size_t kMostBuffered = 256 << 10;  // read and not parsed yet
 
-/// Takes the body away.
-HttpRequest to_plain(BeastRequest& request, Target target) {
+HttpRequest to_plain(const http::request_header<>& head, Target target, bool keep_alive,
+                     std::string id) {
   HttpRequest plain;
-  plain.method = std::string(request.method_string());
+  plain.id = std::move(id);
+  plain.method = std::string(head.method_string());
   plain.path = std::move(target.path);
   plain.query = std::move(target.query);
-  for (const auto& field : request) {
+  plain.version = head.version();
+  plain.keep_alive = keep_alive;
+  for (const auto& field : head) {
     plain.headers.emplace_back(lower_case(field.name_string()), std::string(field.value()));
   }
-  plain.body = std::move(request.body());
   return plain;
 }
 
@@ -68,27 +69,12 @@ std::optional<HttpResponse> answer_to_fault(error_code error, const Limits& limi
                         fmt::format("The request is not valid HTTP/1.1: {}.", error.message()));
 }
 
-/// A browser asks whether a page of another (configured) origin may send a request.
-bool is_preflight(const HttpRequest& request) {
-  return request.method == "OPTIONS" && !request.header("origin").empty() &&
-         !request.header("access-control-request-method").empty();
-}
-
-HttpResponse preflight_answer() {
-  HttpResponse response;
-  response.status = 204;
-  response.headers = {{"Access-Control-Allow-Methods", "GET, POST"},
-                      {"Access-Control-Allow-Headers", "authorization, content-type"},
-                      {"Access-Control-Max-Age", "600"}};
-  return response;
-}
-
 /// Everything runs on the connection's strand; one request after the other, so pipelined ones
 /// wait in the read buffer and are answered in order.
 class HttpSession final : public Connection, public std::enable_shared_from_this<HttpSession> {
  public:
-  HttpSession(std::shared_ptr<ServerContext> context, beast::tcp_stream stream,
-              beast::flat_buffer buffer = {})
+  HttpSession(std::shared_ptr<ServerContext> context, ClientStream stream,
+              beast::flat_buffer buffer = beast::flat_buffer(kMostBuffered))
       : context_(std::move(context)), stream_(std::move(stream)), buffer_(std::move(buffer)) {
     ++context_->counters.connections;
   }
@@ -100,13 +86,15 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
 
   // -- from any thread ------------------------------------------------------------------------
   void start() {
-    post([this] { do_read(); });
+    post([this] { do_handshake(); });
   }
-  void refuse() {
-    post([this] {
-      respond(error_response(503, "too_many_connections",
-                             "The server has as many connections as it takes; try again later."),
-              false, true);
+  void go_on() {
+    post([this] { do_wait(); });
+  }
+  void refuse(HttpResponse response) {
+    post([this, response = std::move(response)] {
+      name_request({});
+      respond(response, false, true);
     });
   }
   void shut_down() override {
@@ -120,17 +108,24 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
   }
 
  private:
-  void do_read();
-  void on_read(error_code error);
-  void handle(BeastRequest request);
-  HttpResponse answer(const HttpRequest& request, unsigned version);
-  void allow_origin(const HttpRequest& request, HttpResponse& response) const;
-  std::optional<HttpResponse> refusal(const HttpRequest& request, unsigned version);
-  void upgrade(const BeastRequest& request, const HttpRequest& plain);
-  bool complete(const HttpRequest& request, unsigned version, bool keep_alive);
+  void do_handshake();
+  void do_wait();
+  void do_read_header();
+  void do_read_some();
+  void on_read_some();
+  void on_header();
+  void name_request(std::string_view offered);
+  void log(int status, std::size_t bytes) const;
+  bool wants_upgrade() const;
+  void refuse_request(HttpResponse response);
+  void do_read_body();
+  void on_fault(error_code error);
+  void handle();
+  HttpResponse answer(const HttpRequest& request);
+  void upgrade();
+  bool complete(const HttpRequest& request);
   void respond(HttpResponse response, bool head_only, bool close);
   void on_write(error_code error, bool close);
-  void do_linger();
 
   template <class Function>
   void post(Function function) {
@@ -141,38 +136,87 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
   const Limits& limits() const { return context_->options.limits; }
 
   const std::shared_ptr<ServerContext> context_;  // first: the io_context outlives the stream
-  beast::tcp_stream stream_;
+  ClientStream stream_;
   beast::flat_buffer buffer_;
   std::optional<http::request_parser<http::string_body>> parser_;
+  bool in_body_ = false;
+  std::size_t part_bytes_ = 0;  // read of the header, or of the body with its chunks
+  HttpRequest request_;
+  std::chrono::steady_clock::time_point began_;  // its header was there
+  CallerPtr caller_;
+  std::vector<std::pair<std::string, std::string>> common_headers_;  // of the response
   HttpResponse plain_response_;  // keeps the bytes that response_ points to
   std::optional<http::response<http::span_body<const char>>> response_;
-  std::array<char, 4096> waste_{};
-  std::size_t lingered_bytes_ = 0;
   bool reading_ = false;
   bool last_request_ = false;
 };
 
 // -- reading ------------------------------------------------------------------------------------
 
-void HttpSession::do_read() {
-  parser_.emplace();
-  parser_->header_limit(static_cast<std::uint32_t>(limits().max_header_bytes));
-  parser_->body_limit(limits().max_body_bytes);
-  // One time-out for the whole request: a client that sends a byte now and then gains nothing.
-  stream_.expires_after(limits().request_timeout);
+void HttpSession::do_handshake() {
   reading_ = true;
-  http::async_read(
-      stream_, buffer_, *parser_,
-      [self = shared_from_this()](error_code error, std::size_t) { self->on_read(error); });
+  stream_->expires_after(limits().handshake_timeout);
+  stream_->handshake(IoHandler([self = shared_from_this()](error_code error, std::size_t) {
+    self->reading_ = false;
+    if (error) return self->stream_.close();
+    self->do_read_header();
+  }));
 }
 
-void HttpSession::on_read(error_code error) {
-  reading_ = false;
-  if (!error) {
-    ++context_->counters.http_requests;
-    handle(parser_->release());
-    return;
+/// Between two requests a client may be silent for longer than within one.
+void HttpSession::do_wait() {
+  if (buffer_.size() > 0) return do_read_header();
+  reading_ = true;
+  stream_->expires_after(limits().keep_alive_timeout);
+  stream_.async_read_some(buffer_.prepare(kFirstRead),
+                          [self = shared_from_this()](error_code error, std::size_t bytes) {
+                            self->reading_ = false;
+                            if (error) return self->stream_.close();
+                            self->buffer_.commit(bytes);
+                            self->do_read_header();
+                          });
+}
+
+void HttpSession::do_read_header() {
+  parser_.emplace();
+  request_ = {};
+  common_headers_.clear();
+  parser_->header_limit(static_cast<std::uint32_t>(limits().max_header_bytes));
+  parser_->body_limit(limits().max_body_bytes);
+  in_body_ = false;
+  part_bytes_ = 0;
+  // One time-out for the whole of it: a client that sends a byte now and then gains nothing.
+  stream_->expires_after(limits().header_timeout);
+  do_read_some();
+}
+
+/// Piece by piece, since the parser's own limits hold for what it sees at once only: fields that
+/// come in several pieces would add up without end, and so would the trailers of a chunked body.
+void HttpSession::do_read_some() {
+  reading_ = true;
+  http::async_read_some(stream_, buffer_, *parser_,
+                        [self = shared_from_this()](error_code error, std::size_t bytes) {
+                          self->reading_ = false;
+                          self->part_bytes_ += bytes;
+                          if (error) return self->on_fault(error);
+                          self->on_read_some();
+                        });
+}
+
+void HttpSession::on_read_some() {
+  // Chunks may be small, but not so small that they are mostly sizes.
+  const std::size_t most = in_body_ ? 2 * limits().max_body_bytes + limits().max_header_bytes
+                                    : limits().max_header_bytes;
+  if (part_bytes_ > most) {
+    return on_fault(in_body_ ? http::error::body_limit : http::error::header_limit);
   }
+  if (in_body_ ? !parser_->is_done() : !parser_->is_header_done()) return do_read_some();
+  if (in_body_) return handle();
+  on_header();
+}
+
+void HttpSession::on_fault(error_code error) {
+  if (request_.id.empty()) name_request({});
   if (auto response = answer_to_fault(error, limits())) {
     respond(std::move(*response), false, true);
   } else {
@@ -180,98 +224,133 @@ void HttpSession::on_read(error_code error) {
   }
 }
 
-void HttpSession::handle(BeastRequest request) {
-  const bool keep_alive = request.keep_alive() && !last_request_;
-  const bool head_only = request.method() == http::verb::head;
-  const unsigned version = request.version();
-  auto target = parse_target(request.target());
+/// A request that is not served is answered before its body is read.
+void HttpSession::on_header() {
+  ++context_->counters.http_requests;
+  const auto& head = parser_->get();
+  name_request(head["X-Request-Id"]);
+  auto target = parse_target(head.target());
   if (!target) {
     respond(error_response(400, "bad_request", "The request's target is not a valid path."),
-            head_only, true);
+            head.method() == http::verb::head, true);
     return;
   }
-  const bool wants_upgrade = beast::websocket::is_upgrade(request);
-  const HttpRequest plain = to_plain(request, std::move(*target));
-  if (plain.path == kStreamPath && wants_upgrade && !refusal(plain, version)) {
-    upgrade(request, plain);
+  request_ = to_plain(head, std::move(*target), parser_->keep_alive(), std::move(request_.id));
+  for (auto& header : common_headers(request_, stream_->encrypted(), *context_)) {
+    common_headers_.push_back(std::move(header));
+  }
+  Admission admission = admit(request_, wants_upgrade(), *context_);
+  caller_ = std::move(admission.caller);
+  if (admission.refusal) {
+    ++context_->counters.requests_refused;
+    refuse_request(std::move(*admission.refusal));
     return;
   }
-  if (complete(plain, version, keep_alive)) return;
-  respond(answer(plain, version), head_only, !keep_alive);
+  if (!parser_->is_done()) return do_read_body();
+  handle();
+}
+
+/// Also where there is no header yet: what can't be read is answered and logged as well.
+void HttpSession::name_request(std::string_view offered) {
+  request_.id = request_id_from(offered);
+  began_ = std::chrono::steady_clock::now();
+  common_headers_ = {{"X-Request-Id", request_.id}};
+}
+
+void HttpSession::log(int status, std::size_t bytes) const {
+  ++context_->counters.http_responses(status);
+  log_request({.request_id = request_.id,
+               .method = request_.method,
+               .path = request_.path,
+               .status = status,
+               .bytes = bytes,
+               .duration = std::chrono::steady_clock::now() - began_,
+               .key_name = caller_ ? caller_->name() : std::string()});
+}
+
+bool HttpSession::wants_upgrade() const {
+  return request_.path == kStreamPath && beast::websocket::is_upgrade(parser_->get());
+}
+
+void HttpSession::refuse_request(HttpResponse response) {
+  // A page can't see the status of an upgrade that fails, but the code of a WebSocket that closes.
+  const bool is_page = !request_.header("origin").empty();
+  if (response.status == 401 && wants_upgrade() && is_page) {
+    refuse_ws_session(context_, std::move(stream_), parser_->get());
+    return;
+  }
+  respond(std::move(response), request_.method == "HEAD",
+          !request_.keep_alive || !parser_->is_done());
+}
+
+void HttpSession::do_read_body() {
+  in_body_ = true;
+  part_bytes_ = 0;
+  parser_->eager(true);
+  stream_->expires_after(limits().body_timeout);
+  if (lower_case(request_.header("expect")) != "100-continue") return do_read_some();
+  static constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
+  asio::async_write(stream_, asio::buffer(kContinue),
+                    [self = shared_from_this()](error_code error, std::size_t) {
+                      if (error) return self->stream_.close();
+                      self->do_read_some();
+                    });
+}
+
+void HttpSession::handle() {
+  request_.keep_alive = request_.keep_alive && !last_request_ && !context_->stopping;
+  if (wants_upgrade()) {
+    upgrade();
+    return;
+  }
+  request_.body = std::move(parser_->get().body());
+  if (complete(request_)) return;
+  respond(answer(request_), request_.method == "HEAD", !request_.keep_alive);
 }
 
 /// Hands a good request of the chat or completions API over, and the connection with it.
-bool HttpSession::complete(const HttpRequest& request, unsigned version, bool keep_alive) {
+bool HttpSession::complete(const HttpRequest& request) {
   if (request.method != "POST" || !openai::is_completion_path(request.path)) return false;
-  if (refusal(request, version)) return false;  // answered as everywhere
   auto parsed = openai::parse_request(request.path, request.body, *context_);
   if (const auto* error = std::get_if<openai::ApiError>(&parsed)) {
-    HttpResponse response = openai::to_response(*error);
-    allow_origin(request, response);
-    respond(std::move(response), false, !keep_alive);
+    respond(openai::to_response(*error), false, !request.keep_alive);
     return true;
   }
-  HttpResponse allowed;
-  allow_origin(request, allowed);
+  const auto& good = std::get<openai::ApiRequest>(parsed);
+  if (const auto refused = caller_ ? caller_->refuse_streams(good.num_choices()) : std::nullopt) {
+    ++context_->counters.requests_refused;
+    respond(too_many_requests(*refused), false, !request.keep_alive);
+    return true;
+  }
   openai::start_completion(context_,
                            {.stream = std::move(stream_),
                             .buffer = std::move(buffer_),
-                            .version = version,
-                            .keep_alive = keep_alive,
-                            .headers = std::move(allowed.headers)},
+                            .version = request.version,
+                            .keep_alive = request.keep_alive,
+                            .headers = std::move(common_headers_),
+                            .caller = std::move(caller_),
+                            .request_id = request.id,
+                            .path = request.path,
+                            .began = began_},
                            std::get<openai::ApiRequest>(std::move(parsed)));
   return true;
 }
 
-void HttpSession::allow_origin(const HttpRequest& request, HttpResponse& response) const {
-  const std::string_view origin = request.header("origin");
-  if (origin.empty() || !context_->origins->is_configured(origin)) return;
-  response.headers.emplace_back("Access-Control-Allow-Origin", std::string(origin));
-  response.headers.emplace_back("Vary", "Origin");
-}
-
-HttpResponse HttpSession::answer(const HttpRequest& request, unsigned version) {
-  if (auto refused = refusal(request, version)) {
-    ++context_->counters.requests_refused;
-    return std::move(*refused);
-  }
+HttpResponse HttpSession::answer(const HttpRequest& request) {
   if (request.path == kStreamPath) {
     HttpResponse response = error_response(426, "upgrade_required",
                                            "This endpoint speaks WebSocket; see docs/protocol.md.");
     response.headers = {{"Upgrade", "websocket"}, {"Connection", "Upgrade"}};
     return response;
   }
-  HttpResponse response =
-      is_preflight(request) ? preflight_answer() : context_->router.handle(request);
-  allow_origin(request, response);
-  return response;
-}
-
-std::optional<HttpResponse> HttpSession::refusal(const HttpRequest& request, unsigned version) {
-  const std::size_t hosts = request.count("host");
-  if (hosts > 1 || (hosts == 0 && version >= 11) || request.count("origin") > 1) {
-    return error_response(400, "bad_request",
-                          "The request needs one Host header, and one Origin header at most.");
-  }
-  if (is_probe(request.path)) return std::nullopt;
-  const std::string why =
-      context_->origins->refusal(request.header("host"), request.header("origin"));
-  if (why.empty()) return std::nullopt;
-  return error_response(403, "forbidden", why);
+  return is_preflight(request) ? preflight_answer() : context_->router.handle(request);
 }
 
 // -- upgrade ------------------------------------------------------------------------------------
 
-bool offers(std::string_view list, std::string_view protocol) {
-  for (const auto& token : http::token_list(list)) {
-    if (token == protocol) return true;
-  }
-  return false;
-}
-
-void HttpSession::upgrade(const BeastRequest& request, const HttpRequest& plain) {
-  const std::string_view protocols = plain.header("sec-websocket-protocol");
-  if (!protocols.empty() && !offers(protocols, "sluice.v1")) {
+void HttpSession::upgrade() {
+  const std::string_view protocols = request_.header("sec-websocket-protocol");
+  if (!protocols.empty() && !lists(protocols, "sluice.v1")) {
     respond(error_response(400, "unknown_protocol",
                            "This endpoint speaks the WebSocket subprotocol \"sluice.v1\"; offer "
                            "that or none."),
@@ -279,11 +358,14 @@ void HttpSession::upgrade(const BeastRequest& request, const HttpRequest& plain)
     return;
   }
   if (context_->stopping) {
-    respond(error_response(503, "shutting_down", "The server is shutting down; try again later."),
-            false, true);
+    HttpResponse response =
+        error_response(503, "shutting_down", "The server is shutting down; try again later.");
+    response.headers = {{"Retry-After", "1"}};
+    respond(std::move(response), false, true);
     return;
   }
-  start_ws_session(context_, std::move(stream_), request);
+  log(101, 0);
+  start_ws_session(context_, std::move(stream_), parser_->get(), std::move(caller_), request_.id);
 }
 
 // -- writing ------------------------------------------------------------------------------------
@@ -300,12 +382,14 @@ void HttpSession::respond(HttpResponse plain, bool head_only, bool close) {
   response.set(http::field::server, "sluice");
   for (const auto& [name, value] : security_headers()) response.set(name, value);
   if (has_body) response.set(http::field::content_type, plain_response_.content_type);
+  for (const auto& [name, value] : common_headers_) response.set(name, value);
   for (const auto& [name, value] : plain_response_.headers) response.set(name, value);
   if (close) response.set(http::field::connection, "close");
   if (has_body) response.content_length(bytes.size());
   if (has_body && !head_only) response.body() = {bytes.data(), bytes.size()};
 
-  stream_.expires_after(limits().response_timeout);
+  log(plain_response_.status, has_body ? bytes.size() : 0);
+  stream_->expires_after(limits().response_timeout);
   http::async_write(stream_, response,
                     [self = shared_from_this(), close](error_code error, std::size_t) {
                       self->on_write(error, close);
@@ -316,48 +400,40 @@ void HttpSession::on_write(error_code error, bool close) {
   if (error) {
     stream_.close();
   } else if (close || last_request_) {
-    error_code ignored;
-    stream_.socket().shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
-    stream_.expires_after(kLingerTime);
-    do_linger();
+    stream_->finish(
+        IoHandler([self = shared_from_this()](error_code, std::size_t) { self->stream_.close(); }));
   } else {
-    do_read();
+    do_wait();
   }
-}
-
-/// Closing with unread input makes the kernel send a reset, which can overtake the answer. So
-/// read on for a short while until the client closes.
-void HttpSession::do_linger() {
-  stream_.async_read_some(asio::buffer(waste_),
-                          [self = shared_from_this()](error_code error, std::size_t bytes) {
-                            self->lingered_bytes_ += bytes;
-                            if (error || self->lingered_bytes_ > kLingerBytes) {
-                              self->stream_.close();
-                            } else {
-                              self->do_linger();
-                            }
-                          });
 }
 
 }  // namespace
 
-void start_http_session(std::shared_ptr<ServerContext> context, asio::ip::tcp::socket socket) {
-  continue_http_session(std::move(context), beast::tcp_stream(std::move(socket)), {});
+void start_http_session(std::shared_ptr<ServerContext> context, ClientStream stream) {
+  const auto session = std::make_shared<HttpSession>(context, std::move(stream));
+  context->connections.add(session);
+  session->start();
+  if (context->closing) session->shut_down();
 }
 
-void continue_http_session(std::shared_ptr<ServerContext> context, beast::tcp_stream stream,
+void continue_http_session(std::shared_ptr<ServerContext> context, ClientStream stream,
                            beast::flat_buffer buffer) {
   const auto session = std::make_shared<HttpSession>(context, std::move(stream), std::move(buffer));
   context->connections.add(session);
-  session->start();
-  if (context->stopping) session->shut_down();
+  session->go_on();
+  if (context->closing) session->shut_down();
 }
 
-void refuse_connection(std::shared_ptr<ServerContext> context, asio::ip::tcp::socket socket) {
-  ++context->counters.requests_refused;
-  const auto session = std::make_shared<HttpSession>(context, beast::tcp_stream(std::move(socket)));
+void refuse_connection(std::shared_ptr<ServerContext> context, ClientStream stream, Crowd crowd) {
+  const bool whole_server = crowd == Crowd::kServer;
+  HttpResponse response = error_response(
+      whole_server ? 503 : 429, "too_many_connections",
+      whole_server ? "The server has as many connections as it takes; try again later."
+                   : "Your address has as many connections as it may; close some of them.");
+  response.headers = {{"Retry-After", "1"}};
+  const auto session = std::make_shared<HttpSession>(context, std::move(stream));
   context->connections.add(session);
-  session->refuse();
+  session->refuse(std::move(response));
 }
 
 }  // namespace sluice::web

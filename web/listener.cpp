@@ -1,7 +1,6 @@
 #include "web/listener.hpp"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <boost/asio/post.hpp>
 #include <boost/asio/strand.hpp>
@@ -9,6 +8,8 @@
 
 #include "engine/base/error.hpp"
 #include "web/http_session.hpp"
+#include "web/transport/tcp_transport.hpp"
+#include "web/web_log.hpp"
 
 namespace sluice::web {
 namespace {
@@ -19,6 +20,7 @@ using boost::system::error_code;
 
 /// When the process has no file descriptor left, asking again at once would only burn time.
 constexpr std::chrono::milliseconds kRetryDelay{100};
+constexpr std::size_t kMostRefusals = 64;  // being told at the same time
 
 [[noreturn]] void fail_to_listen(const tcp::endpoint& endpoint, error_code error) {
   const std::string address = endpoint.address().to_string();
@@ -76,7 +78,7 @@ void Listener::do_accept() {
 void Listener::on_accept(error_code error, tcp::socket socket) {
   if (error == asio::error::operation_aborted || !acceptor_.is_open()) return;
   if (error) {
-    spdlog::warn("A connection could not be accepted: {}.", error.message());
+    web_log()->warn("A connection could not be accepted: {}.", error.message());
     retry_.expires_after(kRetryDelay);
     retry_.async_wait([self = shared_from_this()](error_code) { self->do_accept(); });
     return;
@@ -84,12 +86,31 @@ void Listener::on_accept(error_code error, tcp::socket socket) {
   // A token is a small packet; waiting to fill a larger one would delay it.
   error_code ignored;
   socket.set_option(tcp::no_delay(true), ignored);
-  if (context_->connections.size() >= context_->options.limits.max_connections) {
-    refuse_connection(context_, std::move(socket));
-  } else {
-    start_http_session(context_, std::move(socket));
-  }
+  serve(std::move(socket));
   do_accept();
+}
+
+/// With too many connections the client is told so, as long as there are not far too many: whoever
+/// is told holds a connection as well. Over TLS it would cost more to say than to serve.
+void Listener::serve(tcp::socket socket) {
+  const std::size_t most = context_->options.limits.max_connections;
+  const std::size_t now = context_->connections.size();
+  error_code error;
+  const auto peer = socket.remote_endpoint(error);
+  if (error) return;  // gone already
+  std::shared_ptr<void> place = context_->addresses.enter(peer.address());
+  const auto certificate = context_->certificate.get();
+  if (now < most && place) {
+    start_http_session(context_,
+                       ClientStream(certificate ? make_tls_transport(std::move(socket), certificate)
+                                                : make_tcp_transport(std::move(socket)),
+                                    std::move(place)));
+    return;
+  }
+  ++context_->counters.requests_refused;
+  if (certificate || now >= most + kMostRefusals) return;
+  refuse_connection(context_, ClientStream(make_tcp_transport(std::move(socket))),
+                    place ? Crowd::kServer : Crowd::kAddress);
 }
 
 }  // namespace sluice::web

@@ -24,6 +24,7 @@ class Listener : public std::enable_shared_from_this<Listener> {
  private:
   void do_accept();
   void on_accept(boost::system::error_code error, boost::asio::ip::tcp::socket socket);
+  void serve(boost::asio::ip::tcp::socket socket);
 
   std::shared_ptr<ServerContext> context_;
   boost::asio::ip::tcp::acceptor acceptor_;

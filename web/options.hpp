@@ -13,6 +13,9 @@ namespace sluice::web {
 /// Everything a client can use up has a limit.
 struct Limits {
   std::size_t max_connections = 1024;
+  /// From one IPv4 address or one /64 of IPv6; 0: as many as from all. All clients behind a proxy
+  /// have one address.
+  std::size_t max_connections_per_address = 0;
   std::size_t max_streams_per_connection = 64;
   std::size_t max_frame_bytes = 1 << 20;    ///< WebSocket message; more closes with 1009
   std::size_t max_header_bytes = 16 << 10;  ///< of an HTTP request; more is answered with 431
@@ -27,9 +30,11 @@ struct Limits {
   /// Kernel send buffer of a WebSocket: what a stream can be ahead of a client that reads slowly.
   int send_buffer_bytes = 64 << 10;
 
-  std::chrono::milliseconds request_timeout{15'000};    ///< to send a whole HTTP request
-  std::chrono::milliseconds response_timeout{30'000};   ///< to take a whole HTTP response
-  std::chrono::milliseconds handshake_timeout{10'000};  ///< of the WebSocket upgrade
+  std::chrono::milliseconds keep_alive_timeout{60'000};  ///< between two HTTP requests
+  std::chrono::milliseconds header_timeout{10'000};      ///< to send the header of a request
+  std::chrono::milliseconds body_timeout{30'000};        ///< to send the body behind it
+  std::chrono::milliseconds response_timeout{30'000};    ///< to take a whole HTTP response
+  std::chrono::milliseconds handshake_timeout{10'000};   ///< of TLS, and of the WebSocket upgrade
   /// A silent WebSocket is pinged after half of it, and ended after all of it. More than twice
   /// stall_timeout would be no use: a client that does not read can't answer a ping either.
   std::chrono::milliseconds idle_timeout{80'000};
@@ -41,8 +46,13 @@ struct Limits {
 struct ServerOptions {
   std::string address = "127.0.0.1";  ///< IP address or "localhost"
   std::uint16_t port = 8080;          ///< 0 picks a free one
-  /// Listen beyond this machine. There are no keys: whoever reaches the port may use the model.
-  bool force = false;
+  /// The keys of those who may use the server (access/key_file.hpp); empty: everybody may.
+  std::filesystem::path key_file;
+  /// Listen beyond this machine without keys: whoever reaches the port may use the model.
+  bool insecure = false;
+  /// PEM files; both or none. With them the server speaks TLS alone.
+  std::filesystem::path tls_certificate;
+  std::filesystem::path tls_key;
   /// Serves the page from here instead of from the binary.
   std::filesystem::path static_dir;
   /// Host names that clients may use besides the loopback names and `address`.

@@ -91,8 +91,8 @@ bool is_ip_literal(std::string_view host) {
 
 OriginPolicy::OriginPolicy(std::string address, std::uint16_t port,
                            const std::vector<std::string>& hosts,
-                           const std::vector<std::string>& origins)
-    : address_(lower_case(address)), port_(port) {
+                           const std::vector<std::string>& origins, bool tls)
+    : address_(lower_case(address)), port_(port), tls_(tls) {
   for (const std::string& host : hosts) {
     const auto parsed = parse_host(host);
     if (!parsed) {
@@ -126,7 +126,7 @@ std::string OriginPolicy::refusal(std::string_view host, std::string_view origin
   if (origin.empty() || is_configured(origin)) return {};
 
   const auto page = parse_origin(origin);
-  if (page) {
+  if (page && (page->scheme == "https" || !tls_)) {
     const bool same_as_host = page->host == authority->host &&
                               page->port == authority->port.value_or(default_port(page->scheme));
     const bool own_page = host_allowed(page->host) && page->port == port_;

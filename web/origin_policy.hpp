@@ -19,9 +19,10 @@ namespace sluice::web {
 
 class OriginPolicy {
  public:
-  /// Throws Error(kInvalidArgument) for an allowed origin that is none, or a malformed host.
+  /// `tls`: the server speaks TLS itself, so that its own pages are https alone. Throws
+  /// Error(kInvalidArgument) for an allowed origin that is none, or a malformed host.
   OriginPolicy(std::string address, std::uint16_t port, const std::vector<std::string>& hosts,
-               const std::vector<std::string>& origins);
+               const std::vector<std::string>& origins, bool tls = false);
 
   /// Why the request is refused, as a sentence; empty when it may pass. `origin` is empty when
   /// the request has none.
@@ -35,6 +36,7 @@ class OriginPolicy {
 
   std::string address_;
   std::uint16_t port_;
+  bool tls_;
   std::vector<std::string> hosts_;    ///< lower case, without port
   std::vector<std::string> origins_;  ///< normalised: lower case, explicit port
 };

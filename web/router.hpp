@@ -16,6 +16,8 @@ class Router {
  public:
   /// A GET handler answers HEAD as well (the session leaves the body out).
   void add(std::string method, std::string path, HttpHandler handler);
+  /// Whether some method has a route there.
+  bool has(const std::string& path) const { return !allowed_methods(path).empty(); }
   /// Answers GET and HEAD of every path without a route.
   void set_fallback(HttpHandler handler) { fallback_ = std::move(handler); }
 

@@ -1,11 +1,13 @@
 #include "web/server.hpp"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/ip/address.hpp>
+#include <boost/asio/strand.hpp>
 #include <exception>
 #include <optional>
 #include <thread>
@@ -14,10 +16,13 @@
 
 #include "engine/base/error.hpp"
 #include "web/endpoints.hpp"
+#include "web/http_session.hpp"
 #include "web/listener.hpp"
 #include "web/openai/text_endpoints.hpp"
 #include "web/server_context.hpp"
 #include "web/static_files.hpp"
+#include "web/transport/tcp_transport.hpp"
+#include "web/web_log.hpp"
 
 namespace sluice::web {
 namespace {
@@ -38,11 +43,11 @@ asio::ip::address parse_address(const ServerOptions& options) {
                             "machine only.",
                             options.address));
   }
-  if (!address.is_loopback() && !options.force) {
+  if (!address.is_loopback() && options.key_file.empty() && !options.insecure) {
     throw Error(ErrorCode::kInvalidArgument,
-                fmt::format("Not listening on {}: whoever reaches it could use the model, and "
-                            "there are no keys yet; use 127.0.0.1, or --force on a network that "
-                            "you trust.",
+                fmt::format("Not listening on {}: without keys whoever reaches it could use the "
+                            "model. Give --api-keys (`sluice key new NAME` makes a key), or "
+                            "--insecure where everybody may; 127.0.0.1 is for this machine only.",
                             options.address));
   }
   return address;
@@ -55,6 +60,7 @@ struct Server::Impl {
       : address(parse_address(options)),
         files(options.static_dir),
         context(std::make_shared<ServerContext>(service, std::move(options))) {
+    load_files();
     // Names that can't work are found before the port is taken.
     make_origins(context->options.port);
     add_endpoints(context->router,
@@ -67,10 +73,15 @@ struct Server::Impl {
   void make_origins(std::uint16_t port) {
     context->origins =
         std::make_unique<OriginPolicy>(address.to_string(), port, context->options.allowed_hosts,
-                                       context->options.allowed_origins);
+                                       context->options.allowed_origins, encrypted());
   }
 
+  bool encrypted() const { return !context->options.tls_certificate.empty(); }
+  void load_files();
+  void warn_of_risks() const;
   void start();
+  void start_threads();
+  void adopt(int native_socket, std::string_view already_read);
   void stop(std::chrono::milliseconds grace);
   void finish_streams(std::chrono::milliseconds grace);
   void end_connections();
@@ -84,15 +95,75 @@ struct Server::Impl {
   std::vector<std::thread> threads;
 };
 
+/// All are read before the first is put to use: a mistake in one changes nothing.
+void Server::Impl::load_files() {
+  const ServerOptions& options = context->options;
+  if (options.tls_certificate.empty() != options.tls_key.empty()) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "TLS needs a certificate and its key; give both --tls-cert and --tls-key.");
+  }
+  std::shared_ptr<TlsCertificate> certificate;
+  if (encrypted()) {
+    certificate = load_certificate(options.tls_certificate, options.tls_key);
+    const std::string warning = certificate_warning(*certificate);
+    if (!warning.empty()) web_log()->warn("{}", warning);
+  }
+  std::vector<KeyEntry> keys;
+  if (context->needs_keys()) keys = read_key_file(options.key_file);
+  context->certificate.set(std::move(certificate));
+  context->keys.set(keys);
+  for (const auto& connection : context->connections.all()) connection->check_key();
+}
+
+void Server::Impl::warn_of_risks() const {
+  if (address.is_loopback()) return;
+  if (!context->needs_keys()) {
+    web_log()->warn("Listening on {} without keys: whoever reaches it may use the model.",
+                    address.to_string());
+  } else if (!encrypted()) {
+    web_log()->warn(
+        "Keys travel unencrypted; use --tls-cert and --tls-key, or a proxy that speaks "
+        "TLS before this server.");
+  }
+}
+
 void Server::Impl::start() {
   listener =
       std::make_shared<Listener>(context, asio::ip::tcp::endpoint(address, context->options.port));
   make_origins(listener->port());
+  warn_of_risks();
+  start_threads();
+  listener->start();
+}
+
+void Server::Impl::start_threads() {
   work.emplace(context->io.get_executor());
   for (int i = 0; i < std::max(1, context->options.threads); ++i) {
     threads.emplace_back([this] { run_thread(); });
   }
-  listener->start();
+}
+
+void Server::Impl::adopt(int native_socket, std::string_view already_read) {
+  sockaddr_storage address_of_socket{};
+  socklen_t size = sizeof(address_of_socket);
+  asio::ip::tcp::socket socket(asio::make_strand(context->io));
+  boost::system::error_code error;
+  if (::getsockname(native_socket, reinterpret_cast<sockaddr*>(&address_of_socket), &size) == 0) {
+    const bool v6 = address_of_socket.ss_family == AF_INET6;
+    socket.assign(v6 ? asio::ip::tcp::v6() : asio::ip::tcp::v4(), native_socket, error);
+  }
+  if (!socket.is_open()) {
+    ::close(native_socket);
+    return;
+  }
+  if (context->closing || context->connections.size() >= context->options.limits.max_connections) {
+    return;
+  }
+  socket.set_option(asio::ip::tcp::no_delay(true), error);
+  boost::beast::flat_buffer buffer;
+  buffer.commit(asio::buffer_copy(buffer.prepare(already_read.size()), asio::buffer(already_read)));
+  continue_http_session(context, ClientStream(make_tcp_transport(std::move(socket))),
+                        std::move(buffer));
 }
 
 void Server::Impl::run_thread() {
@@ -102,15 +173,16 @@ void Server::Impl::run_thread() {
       return;
     } catch (const std::exception& error) {
       // Only lack of memory comes this far; the connection concerned is lost, the others go on.
-      spdlog::error("A handler of the web server failed: {}", error.what());
+      web_log()->error("A handler of the web server failed: {}", error.what());
     }
   }
 }
 
 void Server::Impl::stop(std::chrono::milliseconds grace) {
   if (threads.empty()) return;
-  listener->stop();
-  finish_streams(grace);
+  finish_streams(grace);  // meanwhile probes and metrics are answered
+  context->closing = true;
+  if (listener) listener->stop();
   end_connections();
   work.reset();
   for (std::thread& thread : threads) thread.join();
@@ -134,7 +206,7 @@ void Server::Impl::end_connections() {
   if (!connections.wait_until_empty(patience)) {
     for (const auto& connection : connections.all()) connection->abort();
     if (!connections.wait_until_empty(kAbortTime)) {
-      spdlog::warn("{} connections did not end in time.", connections.size());
+      web_log()->warn("{} connections did not end in time.", connections.size());
       context->io.stop();
     }
   }
@@ -154,8 +226,20 @@ void Server::start() {
   impl_->start();
 }
 
+void Server::start_without_port() {
+  impl_->start_threads();
+}
+
+void Server::adopt(int native_socket, std::string already_read) {
+  impl_->adopt(native_socket, already_read);
+}
+
 void Server::stop(std::chrono::milliseconds grace) {
   impl_->stop(grace);
+}
+
+void Server::reload() {
+  impl_->load_files();
 }
 
 std::uint16_t Server::port() const {
@@ -165,7 +249,7 @@ std::uint16_t Server::port() const {
 std::string Server::url() const {
   const std::string host = impl_->address.is_v6() ? fmt::format("[{}]", impl_->address.to_string())
                                                   : impl_->address.to_string();
-  return fmt::format("http://{}:{}", host, port());
+  return fmt::format("{}://{}:{}", impl_->encrypted() ? "https" : "http", host, port());
 }
 
 }  // namespace sluice::web

@@ -21,7 +21,7 @@ namespace sluice::web {
 class Server {
  public:
   /// `service` must outlive the server. Throws Error(kInvalidArgument) for settings that can't
-  /// work: an address that is none, or one beyond this machine without `force`.
+  /// work: an address that is none, or one beyond this machine without `insecure`.
   Server(StreamService& service, ServerOptions options);
   /// stop() without grace.
   ~Server();
@@ -31,10 +31,22 @@ class Server {
   /// Listens and starts the threads. Throws Error(kIo) when the port can't be had.
   void start();
 
-  /// Takes no more connections and streams, waits up to `grace` for running streams, cancels the
-  /// rest (each gets its terminal event), closes WebSockets with 1001 and joins the threads.
+  /// Starts the threads without a port: connections come by adopt() alone.
+  void start_without_port();
+  /// From any thread: takes over a connected TCP socket from which `already_read` has been read.
+  /// Closes it when through with it, or at once when it can't take it.
+  void adopt(int native_socket, std::string already_read);
+
+  /// Takes no more streams and waits up to `grace` for running ones, while everything else is
+  /// answered; cancels the rest (each gets its terminal event), takes no more connections, closes
+  /// WebSockets with 1001 and joins the threads.
   /// Takes at most a few seconds beyond `grace`. Not to be called from the server's threads.
   void stop(std::chrono::milliseconds grace);
+
+  /// Reads the files that the options name again: certificate, its key, API keys. New connections
+  /// get the certificate, those there are go on; only WebSockets whose API key is gone are closed.
+  /// Throws Error, and changes nothing, when a file is wrong.
+  void reload();
 
   std::uint16_t port() const;  ///< the port in use, after start()
   std::string url() const;     ///< e.g. "http://127.0.0.1:8080"

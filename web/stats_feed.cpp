@@ -55,11 +55,14 @@ void StatsFeed::run() {
       auto snapshot = std::make_shared<StatsSnapshot>();
       // A scheduler that was replaced counts anew.
       if (!view->steps.empty() && view->steps.back().number < seen_step_) seen_step_ = 0;
-      snapshot->fields = stats_fields(service_.stats(), *view, seen_step_);
+      snapshot->seen_step = seen_step_;
+      snapshot->stats = service_.stats();
+      snapshot->fields = stats_fields(snapshot->stats, *view, seen_step_);
       for (const StepView& step : view->steps) seen_step_ = std::max(seen_step_, step.number);
       for (StreamView& stream : view->streams) {
         snapshot->held.emplace(stream.sequence, std::move(stream.held));
       }
+      snapshot->view = std::move(*view);
       tell_all(snapshot);
     }
     lock.lock();

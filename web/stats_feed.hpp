@@ -20,7 +20,11 @@
 namespace sluice::web {
 
 struct StatsSnapshot {
-  std::string fields;                      ///< see stats_fields()
+  std::string fields;  ///< see stats_fields()
+  // What they were made of, for those who may not see everything.
+  EngineStats stats;
+  EngineView view;
+  std::uint64_t seen_step = 0;
   std::map<SequenceId, std::string> held;  ///< of every stream; each client sees its own
 };
 using StatsPtr = std::shared_ptr<const StatsSnapshot>;

@@ -142,4 +142,26 @@ std::string stats_fields(const EngineStats& stats, const EngineView& view,
   return object.substr(1, object.size() - 2);
 }
 
+EngineView without_others(EngineView view, const std::set<SequenceId>& own) {
+  for (KvManager::BlockState& block : view.blocks) {
+    if (!own.contains(block.first_owner)) block.first_owner = 0;
+  }
+  std::erase_if(view.sequences,
+                [&](const SequenceStatus& sequence) { return !own.contains(sequence.id); });
+  std::erase_if(view.actors, [&](const ActorView& actor) {
+    return actor.sequence != 0 && !own.contains(actor.sequence);
+  });
+  for (StepView& step : view.steps) {
+    StepView::Slice others{};
+    std::erase_if(step.slices, [&](const StepView::Slice& slice) {
+      if (own.contains(slice.sequence)) return false;
+      others.tokens += slice.tokens;
+      others.draws = others.draws || slice.draws;
+      return true;
+    });
+    if (others.tokens > 0) step.slices.push_back(others);
+  }
+  return view;
+}
+
 }  // namespace sluice::web

@@ -1,34 +1,19 @@
 #include "web/stream_hub.hpp"
 
 #include <algorithm>
-#include <array>
-#include <random>
-#include <string_view>
+#include <atomic>
+#include <map>
 #include <utility>
+
+#include "web/request_id.hpp"
+#include "web/request_log.hpp"
 
 namespace sluice::web {
 namespace {
 
-/// 128 bits of the system's randomness, as base64url.
-std::string random_key() {
-  constexpr std::string_view kDigits =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-  constexpr int kBits = 128;
-  std::random_device random;
-  std::string key;
-  std::uint64_t pool = 0;
-  int pooled = 0;
-  for (int left = kBits; left > 0; left -= 6) {
-    if (pooled < 6) {
-      pool = (pool << 32) | random();
-      pooled += 32;
-    }
-    pooled -= 6;
-    std::uint64_t digit = (pool >> pooled) & 63U;
-    if (left < 6) digit &= ~((std::uint64_t{1} << (6 - left)) - 1);  // padding bits are 0
-    key += kDigits[digit];
-  }
-  return key;
+/// By name: a key that replaces another takes its streams over.
+bool is_same_owner(const CallerPtr& a, const CallerPtr& b) {
+  return a && b ? a->name() == b->name() : a == b;
 }
 
 }  // namespace
@@ -40,11 +25,22 @@ struct StreamHub::Stream {
     bool told = false;  // that there is news; until it has taken everything
   };
 
-  Stream(std::string stream_key, std::chrono::milliseconds keep_for,
-         const StreamLog::Options& log_options)
-      : key(std::move(stream_key)), keep(keep_for), log(log_options) {}
+  Stream(std::string stream_key, CallerPtr whose, std::string request,
+         std::chrono::milliseconds keep_for, const StreamLog::Options& log_options)
+      : key(std::move(stream_key)),
+        request_id(std::move(request)),
+        owner(std::move(whose)),
+        keep(keep_for),
+        log(log_options) {
+    if (owner) owner->stream_begun();
+  }
+  ~Stream() { count_out(); }
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
 
   const std::string key;
+  const std::string request_id;
+  const CallerPtr owner;
   const std::chrono::milliseconds keep;
   mutable std::mutex mutex;
   StreamLog log;
@@ -55,15 +51,59 @@ struct StreamHub::Stream {
   std::uint64_t acknowledged = 0;  // to the engine
   Clock::time_point since;         // its last viewer left, or it ended
   bool over = false;               // nothing is wanted any more
+  Position charged = 0;            // tokens of the answer, to the owner; by the engine's thread
+  std::atomic<bool> counted_out{false};
 
   void push(const Event& event);
+  void charge(const Event& event);
+  void count_out();
   void add(ViewerId viewer, std::weak_ptr<EventSink> sink);
   void set_handle(const StreamHandle& given);
   void acknowledge();
   void finish();
 };
 
+namespace {
+
+template <class StreamPtr>
+std::string owner_name(const StreamPtr& stream) {
+  return stream->owner ? stream->owner->name() : std::string();
+}
+
+/// Who has most of these streams has to give up one; it is not for others to pay.
+template <class Deadlines>
+std::string owner_of_most(const Deadlines& streams) {
+  std::map<std::string, std::size_t> counts;
+  for (const auto& [deadline, stream] : streams) ++counts[owner_name(stream)];
+  return std::max_element(counts.begin(), counts.end(),
+                          [](const auto& a, const auto& b) { return a.second < b.second; })
+      ->first;
+}
+
+}  // namespace
+
+/// While it runs, and not at its end: a long answer must not come for nothing until then.
+void StreamHub::Stream::charge(const Event& event) {
+  if (!owner) return;
+  if (const auto* accepted = std::get_if<AcceptedEvent>(&event)) {
+    owner->charge_tokens(accepted->prompt_tokens);
+  } else if (const auto* token = std::get_if<TokenEvent>(&event)) {
+    const auto tokens = static_cast<Position>(token->pieces.size());
+    charged += tokens;
+    owner->charge_tokens(tokens);
+  } else if (const auto* done = std::get_if<DoneEvent>(&event)) {
+    owner->charge_tokens(std::max<Position>(0, done->usage.completion_tokens - charged));
+  }
+}
+
+/// Of the owner's open streams: at the end, however it comes. What is kept behind it is a log.
+void StreamHub::Stream::count_out() {
+  if (owner && !counted_out.exchange(true)) owner->stream_over();
+}
+
 void StreamHub::Stream::push(const Event& event) {
+  charge(event);
+  if (is_terminal(event)) count_out();
   // A sink whose last owner this is must not die under the lock.
   std::vector<std::shared_ptr<EventSink>> listeners;
   {
@@ -79,6 +119,7 @@ void StreamHub::Stream::push(const Event& event) {
       }
     }
   }
+  log_stream_end(request_id, event);
   acknowledge();
 }
 
@@ -125,13 +166,17 @@ void StreamHub::Stream::acknowledge() {
 void StreamHub::Stream::finish() {
   StreamHandle last;
   bool complete = false;
+  bool unended = false;
+  count_out();
   {
     const std::lock_guard lock(mutex);
+    unended = !over && !log.ended();
     over = true;
     viewers.clear();
     last = std::exchange(handle, {});
     complete = log.ended() && log.acknowledged() == log.last_number();
   }
+  if (unended) log_stream_left(request_id);
   if (!complete) last.listener_gone();
 }
 
@@ -145,12 +190,13 @@ StreamHub::~StreamHub() {
 }
 
 ViewerId StreamHub::start(GenerateRequest request, std::chrono::milliseconds keep,
-                          std::weak_ptr<EventSink> sink) {
+                          std::weak_ptr<EventSink> sink, CallerPtr owner, std::string request_id) {
   const bool keeps = keep.count() > 0;
   StreamLog::Options log;
   log.keeps = keeps;
   log.max_bytes = options_.log_bytes;
-  const auto stream = std::make_shared<Stream>(keeps ? random_key() : "", keep, log);
+  const auto stream = std::make_shared<Stream>(keeps ? random_key() : "", std::move(owner),
+                                               std::move(request_id), keep, log);
   ViewerId viewer = 0;
   {
     const std::lock_guard lock(mutex_);
@@ -169,13 +215,15 @@ ViewerId StreamHub::start(GenerateRequest request, std::chrono::milliseconds kee
 }
 
 StreamHub::Attached StreamHub::attach(const std::string& stream_key, std::uint64_t after,
-                                      std::weak_ptr<EventSink> sink) {
+                                      std::weak_ptr<EventSink> sink, const CallerPtr& owner) {
   StreamPtr stream;
   ViewerId viewer = 0;
   {
     const std::lock_guard lock(mutex_);
     const auto found = kept_.find(stream_key);
-    if (found == kept_.end()) return {AttachFault::kUnknownStream, 0, 0};
+    if (found == kept_.end() || !is_same_owner(found->second->owner, owner)) {
+      return {AttachFault::kUnknownStream, 0, 0};
+    }
     stream = found->second;
     viewer = last_viewer_ + 1;
     const std::lock_guard stream_lock(stream->mutex);
@@ -246,11 +294,26 @@ std::string StreamHub::stream_key(ViewerId viewer) const {
   return stream ? stream->key : std::string();
 }
 
+std::string StreamHub::request_id(ViewerId viewer) const {
+  const StreamPtr stream = find(viewer);
+  return stream ? stream->request_id : std::string();
+}
+
 SequenceId StreamHub::sequence(ViewerId viewer) const {
   const StreamPtr stream = find(viewer);
   if (!stream) return 0;
   const std::lock_guard lock(stream->mutex);
   return stream->handle.id();
+}
+
+std::set<SequenceId> StreamHub::sequences_of(const Caller& owner) const {
+  std::set<SequenceId> sequences;
+  for (const StreamPtr& stream : streams()) {
+    if (!stream->owner || stream->owner->name() != owner.name()) continue;
+    const std::lock_guard lock(stream->mutex);
+    sequences.insert(stream->handle.id());
+  }
+  return sequences;
 }
 
 // -- steering -------------------------------------------------------------------------------------
@@ -300,14 +363,20 @@ StreamHub::Clock::time_point StreamHub::sweep(Clock::time_point now,
   }
   std::sort(unwatched.begin(), unwatched.end(),
             [](const auto& a, const auto& b) { return a.first < b.first; });
-  std::size_t left = unwatched.size();
-  for (const auto& [deadline, stream] : unwatched) {
-    if (deadline > now && left <= options_.max_unwatched && !closed_) return deadline;
-    kept_.erase(stream->key);
-    ended.push_back(stream);
-    --left;
+  const auto end_one = [&](auto which) {
+    kept_.erase(which->second->key);
+    ended.push_back(which->second);
+    unwatched.erase(which);
+  };
+  while (!unwatched.empty() && (unwatched.front().first <= now || closed_)) {
+    end_one(unwatched.begin());
   }
-  return Clock::time_point::max();
+  while (unwatched.size() > options_.max_unwatched) {
+    const std::string name = owner_of_most(unwatched);
+    end_one(std::find_if(unwatched.begin(), unwatched.end(),
+                         [&](const auto& each) { return owner_name(each.second) == name; }));
+  }
+  return unwatched.empty() ? Clock::time_point::max() : unwatched.front().first;
 }
 
 void StreamHub::run() {

@@ -17,12 +17,14 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <unordered_map>
 #include <vector>
 
 #include "actors/stream_service.hpp"
+#include "web/access/key_ring.hpp"
 #include "web/stream_log.hpp"
 
 namespace sluice::web {
@@ -56,9 +58,10 @@ class StreamHub {
   StreamHub& operator=(const StreamHub&) = delete;
 
   /// Starts a stream with one viewer, kept for `keep` after its viewers and its end; 0 is not
-  /// kept. 0 when the hub is closed.
+  /// kept. 0 when the hub is closed. The stream belongs to `owner`, who is charged for its tokens;
+  /// without keys to nobody. The log calls it by `request_id`.
   ViewerId start(GenerateRequest request, std::chrono::milliseconds keep,
-                 std::weak_ptr<EventSink> sink);
+                 std::weak_ptr<EventSink> sink, CallerPtr owner = {}, std::string request_id = {});
 
   enum class AttachFault { kNone, kUnknownStream, kGoneTooFar };
   struct Attached {
@@ -66,9 +69,10 @@ class StreamHub {
     ViewerId viewer = 0;
     std::uint64_t forgotten = 0;  ///< kGoneTooFar: events up to this one are gone
   };
-  /// A further viewer of a kept stream, for what follows event `after`.
-  Attached attach(const std::string& stream_key, std::uint64_t after,
-                  std::weak_ptr<EventSink> sink);
+  /// A further viewer of a kept stream, for what follows event `after`. Another's stream is
+  /// unknown.
+  Attached attach(const std::string& stream_key, std::uint64_t after, std::weak_ptr<EventSink> sink,
+                  const CallerPtr& owner = {});
 
   /// What the viewer should write next; after nothing, on_news() says when there is more.
   std::optional<Event> take(ViewerId viewer);
@@ -79,8 +83,12 @@ class StreamHub {
   void detach(ViewerId viewer);
   /// What attach() knows the viewer's stream by: 128 random bits; empty when it is not kept.
   std::string stream_key(ViewerId viewer) const;
+  /// What the log calls the viewer's stream.
+  std::string request_id(ViewerId viewer) const;
   /// What the engine calls the viewer's stream; 0 until it has started.
   SequenceId sequence(ViewerId viewer) const;
+  /// What the engine calls the owner's streams that somebody looks at.
+  std::set<SequenceId> sequences_of(const Caller& owner) const;
 
   void cancel(ViewerId viewer, const std::string& detail);
   void pause(ViewerId viewer);

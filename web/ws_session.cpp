@@ -1,7 +1,6 @@
 #include "web/ws_session.hpp"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -16,6 +15,8 @@
 #include "engine/base/json_writer.hpp"
 #include "web/event_json.hpp"
 #include "web/protocol.hpp"
+#include "web/stats_json.hpp"
+#include "web/web_log.hpp"
 
 namespace sluice::web {
 namespace {
@@ -25,7 +26,9 @@ namespace beast = boost::beast;
 namespace http = beast::http;
 namespace websocket = beast::websocket;
 using boost::system::error_code;
-using UpgradeRequest = http::request<http::string_body>;
+
+constexpr auto kUnauthorized =
+    static_cast<websocket::close_code>(4401);  // of the codes that applications define
 
 /// Everything runs on the connection's strand but shut_down(), abort(), on_news() and
 /// on_stats(), which only post to it. Each pending operation holds a reference, so that the stream
@@ -35,8 +38,11 @@ class WsSession final : public Connection,
                         public StatsSink,
                         public std::enable_shared_from_this<WsSession> {
  public:
-  WsSession(std::shared_ptr<ServerContext> context, beast::tcp_stream stream)
+  WsSession(std::shared_ptr<ServerContext> context, ClientStream stream, CallerPtr caller,
+            std::string request_id)
       : context_(std::move(context)),
+        caller_(std::move(caller)),
+        request_id_(std::move(request_id)),
         ws_(std::move(stream)),
         stall_timer_(ws_.get_executor()),
         close_timer_(ws_.get_executor()) {
@@ -52,7 +58,8 @@ class WsSession final : public Connection,
     context_->connections.remove(this);
   }
 
-  void start(const UpgradeRequest& upgrade);
+  enum class Welcome { kYes, kNo };
+  void start(const UpgradeRequest& upgrade, Welcome welcome);
 
   // -- from any thread ------------------------------------------------------------------------
   void shut_down() override {
@@ -60,6 +67,11 @@ class WsSession final : public Connection,
   }
   void abort() override {
     post([this] { disconnect(); });
+  }
+  void check_key() override {
+    post([this] {
+      if (caller_ && caller_->revoked()) begin_close(kUnauthorized, "the key is no longer valid");
+    });
   }
   void on_stats(StatsPtr stats) override {
     post([this, stats = std::move(stats)]() mutable {
@@ -103,6 +115,7 @@ class WsSession final : public Connection,
   void queue_text(std::string text);
   std::optional<Frame> next_frame();
   std::optional<Frame> next_frame_of(ViewerId viewer);
+  AcceptedNames names_of(ViewerId viewer) const;
   void do_write();
   void on_write(error_code error);
   std::string stats_text(const StatsSnapshot& stats) const;
@@ -126,7 +139,10 @@ class WsSession final : public Connection,
   const Limits& limits() const { return context_->options.limits; }
 
   const std::shared_ptr<ServerContext> context_;  // first: the io_context outlives the stream
-  websocket::stream<beast::tcp_stream> ws_;
+  const CallerPtr caller_;                        // whose key it has
+  const std::string request_id_;                  // of the upgrade
+  std::uint64_t last_stream_ = 0;                 // streams have its id and a number
+  websocket::stream<ClientStream> ws_;
   asio::steady_timer stall_timer_;
   asio::steady_timer close_timer_;
   beast::flat_buffer read_buffer_;
@@ -152,11 +168,9 @@ bool offers_protocol(const UpgradeRequest& upgrade) {
   return !upgrade[http::field::sec_websocket_protocol].empty();
 }
 
-void WsSession::start(const UpgradeRequest& upgrade) {
-  beast::get_lowest_layer(ws_).expires_never();  // the WebSocket stream has its own time-outs
-  error_code ignored;
-  beast::get_lowest_layer(ws_).socket().set_option(
-      asio::socket_base::send_buffer_size(limits().send_buffer_bytes), ignored);
+void WsSession::start(const UpgradeRequest& upgrade, Welcome welcome) {
+  ws_.next_layer()->expires_never();  // the WebSocket stream has its own time-outs
+  ws_.next_layer()->set_send_buffer(limits().send_buffer_bytes);
 
   websocket::stream_base::timeout timeouts{};
   timeouts.handshake_timeout = limits().handshake_timeout;
@@ -164,26 +178,33 @@ void WsSession::start(const UpgradeRequest& upgrade) {
   timeouts.keep_alive_pings = true;
   ws_.set_option(timeouts);
   const bool select_protocol = offers_protocol(upgrade);
-  ws_.set_option(
-      websocket::stream_base::decorator([select_protocol](websocket::response_type& response) {
+  ws_.set_option(websocket::stream_base::decorator(
+      [select_protocol, id = request_id_](websocket::response_type& response) {
         response.set(http::field::server, "sluice");
+        if (!id.empty()) response.set("X-Request-Id", id);
         if (select_protocol) response.set(http::field::sec_websocket_protocol, "sluice.v1");
       }));
   ws_.read_message_max(limits().max_frame_bytes);
   ws_.auto_fragment(false);
   ws_.text(true);
 
-  ws_.async_accept(upgrade, [self = shared_from_this()](error_code error) {
+  ws_.async_accept(upgrade, [self = shared_from_this(), welcome](error_code error) {
     if (error) {
       self->disconnect();
       return;
     }
     self->accepted_ = true;
+    if (welcome == Welcome::kNo) {
+      self->do_read();
+      self->begin_close(kUnauthorized, "this server needs a key that it knows");
+      return;
+    }
     self->queue_text(hello_json(self->context_->service.info(),
                                 default_maximum(self->context_->service), self->limits().max_keep));
     self->do_read();
     self->do_write();
-    if (self->context_->stopping) self->shut_down();
+    if (self->context_->closing) self->shut_down();
+    self->check_key();  // it may have been revoked in between
   });
 }
 
@@ -223,8 +244,14 @@ void WsSession::handle_frame(std::string_view text) {
 
 void WsSession::handle(GenerateMessage message) {
   if (!may_begin(message.id)) return;
+  if (caller_) {
+    auto refused = caller_->refuse_streams(1);
+    if (!refused) refused = caller_->take_request();
+    if (refused) return queue_text(rate_refusal_json(message.id, *refused));
+  }
   const ViewerId viewer =
-      context_->hub.start(std::move(message.request), message.keep, weak_from_this());
+      context_->hub.start(std::move(message.request), message.keep, weak_from_this(), caller_,
+                          fmt::format("{}-{}", request_id_, ++last_stream_));
   if (viewer == 0) {
     refuse(message.id, "shutting_down", "The server is shutting down; try again later.");
     return;
@@ -235,7 +262,8 @@ void WsSession::handle(GenerateMessage message) {
 
 void WsSession::handle(const ResumeMessage& message) {
   if (!may_begin(message.id)) return;
-  const auto attached = context_->hub.attach(message.stream, message.after, weak_from_this());
+  const auto attached =
+      context_->hub.attach(message.stream, message.after, weak_from_this(), caller_);
   switch (attached.fault) {
     case StreamHub::AttachFault::kUnknownStream:
       refuse(message.id, "unknown_stream",
@@ -364,16 +392,21 @@ std::optional<WsSession::Frame> WsSession::next_frame_of(ViewerId viewer) {
   const auto event = context_->hub.take(viewer);
   if (!event) return std::nullopt;
   const bool accepted = std::holds_alternative<AcceptedEvent>(*event);
-  Frame frame{
-      event_json(id->second, *event, accepted ? context_->hub.stream_key(viewer) : std::string(),
-                 [this](TokenId token) { return context_->service.token_text(token); }),
-      viewer, number_of(*event), is_terminal(*event)};
+  Frame frame{event_json(id->second, *event, accepted ? names_of(viewer) : AcceptedNames(),
+                         [this](TokenId token) { return context_->service.token_text(token); }),
+              viewer, number_of(*event), is_terminal(*event)};
   if (frame.terminal) viewers_.erase(id->second);  // the id is free again
   return frame;
 }
 
-/// What is common to all who watch, and what concerns this connection's own streams.
+/// What all may see who watch, and what concerns this connection's own streams.
 std::string WsSession::stats_text(const StatsSnapshot& stats) const {
+  std::string own;
+  if (caller_ && !caller_->observes()) {
+    own =
+        stats_fields(stats.stats, without_others(stats.view, context_->hub.sequences_of(*caller_)),
+                     stats.seen_step);
+  }
   JsonWriter json;
   json.begin_object();
   for (const auto& [id, viewer] : viewers_) {
@@ -384,7 +417,12 @@ std::string WsSession::stats_text(const StatsSnapshot& stats) const {
     json.end_object();
   }
   json.end_object();
-  return fmt::format(R"({{"type":"stats",{},"streams":{}}})", stats.fields, json.str());
+  return fmt::format(R"({{"type":"stats",{},"streams":{}}})", own.empty() ? stats.fields : own,
+                     json.str());
+}
+
+AcceptedNames WsSession::names_of(ViewerId viewer) const {
+  return {context_->hub.stream_key(viewer), context_->hub.request_id(viewer)};
 }
 
 void WsSession::do_write() {
@@ -456,7 +494,7 @@ void WsSession::drop(const char* why) {
     disconnect();
     return;
   }
-  spdlog::warn("A WebSocket client is dropped: {}.", why);
+  web_log()->warn("A WebSocket client is dropped: {}.", why);
   ++context_->counters.clients_dropped;
   leave_streams();
   stop_watching();
@@ -473,7 +511,7 @@ void WsSession::disconnect() {
   clear_queue();
   stall_timer_.cancel();
   close_timer_.cancel();
-  beast::get_lowest_layer(ws_).close();
+  ws_.next_layer().close();
 }
 
 void WsSession::clear_queue() {
@@ -491,11 +529,19 @@ void WsSession::leave_streams() {
 
 }  // namespace
 
-void start_ws_session(std::shared_ptr<ServerContext> context, beast::tcp_stream stream,
-                      const UpgradeRequest& upgrade) {
-  const auto session = std::make_shared<WsSession>(context, std::move(stream));
+void start_ws_session(std::shared_ptr<ServerContext> context, ClientStream stream,
+                      const UpgradeRequest& upgrade, CallerPtr caller, std::string request_id) {
+  const auto session = std::make_shared<WsSession>(context, std::move(stream), std::move(caller),
+                                                   std::move(request_id));
   context->connections.add(session);
-  session->start(upgrade);
+  session->start(upgrade, WsSession::Welcome::kYes);
+}
+
+void refuse_ws_session(std::shared_ptr<ServerContext> context, ClientStream stream,
+                       const UpgradeRequest& upgrade) {
+  const auto session = std::make_shared<WsSession>(context, std::move(stream), nullptr, "");
+  context->connections.add(session);
+  session->start(upgrade, WsSession::Welcome::kNo);
 }
 
 }  // namespace sluice::web

@@ -3,13 +3,16 @@
 // A stream that the server keeps (`accepted` brought its key) outlives the connection: it is
 // taken up on the next one, after the last event that was heard.
 
+import { apiKey } from './settings.js';
+
 const kFirstDelay = 500;      // ms before the first new try
 const kLongestDelay = 15000;
 const kOpenDeadline = 10000;  // from connecting to the server's hello
+const kUnauthorized = 4401;   // the server does not know the key
 
 /// What is told of it. `stray` is an error that names no stream.
 export const on = { change() {}, hello() {}, stats() {}, stray() {} };
-export let state = 'connecting';  // or open, or waiting for the next try
+export let state = 'connecting';  // or open, waiting for the next try, or locked until there is a good key
 
 const url = new URL('v1/stream', location.href);
 url.protocol = url.protocol.replace('http', 'ws');
@@ -22,13 +25,16 @@ let timer = 0;
 let streamCount = 0;
 let watching = false;
 
+/// Also instead of a connection that there is.
 export function open() {
+	if (socket) drop(socket);
 	clearTimeout(timer);
 	become('connecting');
-	const opened = socket = new WebSocket(url, 'sluice.v1');
+	const key = apiKey();
+	const opened = socket = new WebSocket(url, key ? ['sluice.v1', `sluice.key.${key}`] : 'sluice.v1');
 	timer = setTimeout(() => drop(opened), kOpenDeadline);
 	opened.onmessage = ({ data }) => receive(JSON.parse(data));
-	opened.onclose = () => drop(opened);
+	opened.onclose = ({ code }) => drop(opened, code === kUnauthorized);
 }
 
 /// Does not wait for the timer when a try is due later.
@@ -112,15 +118,15 @@ function receive(frame) {
 
 /// The next try comes after a delay that doubles with every failure; up to half of it is left to
 /// chance, so that many pages do not return at the same moment.
-function drop(which) {
+function drop(which, locked) {
 	if (which !== socket) return;
 	socket = which.onmessage = which.onclose = null;
 	which.close();
 	const wasOpen = state === 'open';
 	const longest = Math.min(kLongestDelay, kFirstDelay * 2 ** failures++);
 	clearTimeout(timer);
-	timer = setTimeout(open, longest * (0.5 + Math.random() / 2));
-	become('waiting');
+	if (!locked) timer = setTimeout(open, longest * (0.5 + Math.random() / 2));
+	become(locked ? 'locked' : 'waiting');
 	for (const [id, { key, listener }] of wasOpen ? [...streams] : []) {
 		if (key) continue;
 		streams.delete(id);

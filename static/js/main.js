@@ -39,9 +39,11 @@ let wasLost = false;
 
 function showConnection() {
 	const waiting = link.state === 'waiting';
+	const locked = link.state === 'locked';
 	ui.connection.dataset.state = link.state;
-	ui.connection.disabled = !waiting;
-	ui.linkText.textContent = ui.connection.title = { open: 'Connected', waiting: 'Offline, try now' }[link.state] ?? 'Connecting';
+	ui.connection.disabled = !waiting && !locked;
+	ui.linkText.textContent = ui.connection.title = { open: 'Connected', waiting: 'Offline, try now', locked: 'Enter a key' }[link.state] ?? 'Connecting';
+	if (locked) announce.say('The server asks for a key.');
 	if (waiting && !wasLost) announce.say('The connection is lost. Trying again.');
 	if (link.state === 'open' && wasLost) announce.say('Connected again.');
 	if (link.state !== 'connecting') wasLost = waiting;
@@ -69,7 +71,7 @@ function onKey(event) {
 }
 
 const kClicks = {
-	send: () => composer.submit(chat.sendMessage), stop: chat.stop, newChat: () => chat.newChat(), connection: link.retryNow,
+	send: () => composer.submit(chat.sendMessage), stop: chat.stop, newChat: () => chat.newChat(), connection: () => link.state === 'locked' ? openSettings(chat.hello) : link.retryNow(),
 	openHistory: showChats, openSettings: () => openSettings(chat.hello), toggleTheme, toggleXray: () => xray.toggle(),
 	export: () => download(`${titleOf(chat.conversation).replace(/[^\p{L}\p{N}]+/gu, '-')}.md`, asMarkdown(chat.conversation)),
 	jump() {
@@ -90,6 +92,7 @@ ui.suggestions.onclick = ({ target }) => {
 };
 
 onSettings.look = applyLook;
+onSettings.key = link.open;
 Object.assign(link.on, {
 	change: showConnection,
 	stats: xray.take,

@@ -3,7 +3,7 @@
 
 import { h, load, save, ui } from './dom.js';
 
-const kFields = {  // key: [label, hint, kind, and of numbers the least, the greatest and the step]
+const kFields = {  // name: [label, hint, kind, and of numbers the least, the greatest and the step]
 	system: ['System prompt', 'Said to the model first.', 'text'],
 	markdown: ['Markdown', 'Headings, lists and code as such.', 'checkbox'],
 	temperature: ['Temperature', 'Low is steady, high is daring; 0 takes the likeliest token.', 'number', 0, 10, 0.01],
@@ -13,11 +13,12 @@ const kFields = {  // key: [label, hint, kind, and of numbers the least, the gre
 	max_tokens: ['Longest answer', 'In tokens.', 'number', 1, 1e6, 1],
 	seed: ['Seed', 'The same seed draws the same answer.', 'number', 0, Number.MAX_SAFE_INTEGER, 1],
 	stop: ['Stop strings', 'One a line; \\n is a line break.', 'text'],
+	key: ['Key', 'If the server asks for one.', 'password'],
 };
 
-export const settings = { system: '', markdown: true, stop: '' };
-/// Called when a setting has changed that concerns the look of answers.
-export const on = { look() {} };
+export const settings = { system: '', markdown: true, stop: '', key: '' };
+/// Called when a setting has changed that concerns the look of answers; when there is another key.
+export const on = { look() {}, key() {} };
 
 const stored = load('settings', {});
 for (const [key, [, , kind, min, max]] of Object.entries(kFields)) {
@@ -25,12 +26,15 @@ for (const [key, [, , kind, min, max]] of Object.entries(kFields)) {
 	if (kind === 'number' ? typeof value === 'number' && value >= min && value <= max : typeof value === typeof settings[key]) settings[key] = value;
 }
 
+/// What may be sent of what was entered as the key.
+export const apiKey = () => settings.key.match(/[\w-]{20,}/)?.[0] ?? '';
+
 export const randomSeed = () => Math.floor(Math.random() * 2 ** 48);
 
 /// The options of a `generate` frame, without messages. Every answer gets a seed from here, so that
 /// the same one can be asked for again.
 export function requestOptions(seed) {
-	const { system, markdown, stop, ...numbers } = settings;
+	const { system, markdown, stop, key, ...numbers } = settings;
 	const strings = stop.split('\n').filter(Boolean).map((line) => line.replace(/\\([nt\\])/g, (_, letter) => ({ n: '\n', t: '\t' })[letter] ?? letter));
 	return { seed, ...numbers, ...(strings.length > 0 && { stop: strings }) };
 }
@@ -43,12 +47,13 @@ export function openSettings(hello) {
 		const below = h('p', { id: `${key}-hint`, role: 'status' }, hint);
 		control.oninput = () => {
 			const valid = control.validity.valid && control.value !== '';
-			settings[key] = isText ? control.value : kind === 'checkbox' ? control.checked : valid ? control.valueAsNumber : undefined;
+			settings[key] = kind === 'checkbox' ? control.checked : kind !== 'number' ? control.value : valid ? control.valueAsNumber : undefined;
 			save('settings', settings);
 			below.textContent = control.validationMessage || hint;
 			control.ariaInvalid = !control.validity.valid;
 			if (key === 'markdown') on.look();
 		};
+		if (key === 'key') control.onchange = on.key;
 		return h('div.field', h('label', { htmlFor: control.id }, label), control, below);
 	}));
 	ui.reset.onclick = () => {

@@ -4,6 +4,7 @@
 import { active, conversation, hold, look, redraw } from './chat.js';
 import { watch } from './connection.js';
 import { h, svg, ui } from './dom.js';
+import { apiKey } from './settings.js';
 import { hideTip } from './token_text.js';
 import { count, describeEnd, duration, mebibytes } from './words.js';
 
@@ -129,7 +130,8 @@ function drawActors() {
 }
 
 async function drawPlan() {
-	const { summary, backend, plan } = await (await fetch('v1/plan')).json();
+	const { summary, backend, plan } = await (await fetch('v1/plan', { headers: { authorization: `Bearer ${apiKey()}` } })).json();
+	if (!plan) return;
 	ui.plan.replaceChildren(...list({ model: summary, backend }));
 	for (const [key, value] of Object.entries(plan)) {
 		ui.plan.append(h('dt', key.replaceAll('_', ' ')), h('dd', key.endsWith('_bytes') ? mebibytes(value) : `${value}`));

@@ -13,6 +13,7 @@
 #include <boost/beast/core/buffers_to_string.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/websocket/stream.hpp>
+#include <cerrno>
 #include <stdexcept>
 
 namespace sluice::test {
@@ -54,6 +55,7 @@ WsClient::WsClient(std::uint16_t port, const UpgradeOptions& options)
   impl_->ws.set_option(websocket::stream_base::decorator([options](websocket::request_type& r) {
     if (!options.origin.empty()) r.set("Origin", options.origin);
     if (!options.protocol.empty()) r.set("Sec-WebSocket-Protocol", options.protocol);
+    if (!options.key.empty()) r.set("Authorization", "Bearer " + options.key);
   }));
   impl_->ws.control_callback([impl = impl_.get()](websocket::frame_type type, beast::string_view) {
     if (type == websocket::frame_type::ping) ++impl->pings;
@@ -122,6 +124,7 @@ void WsClient::vanish() {
 
 RawClient::RawClient(std::uint16_t port, int receive_buffer_bytes)
     : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
+  limit_waiting(socket_);
   if (receive_buffer_bytes > 0) {
     setsockopt(socket_, SOL_SOCKET, SO_RCVBUF, &receive_buffer_bytes, sizeof receive_buffer_bytes);
   }
@@ -143,6 +146,18 @@ void RawClient::send(const std::string& bytes) const {
       static_cast<ssize_t>(bytes.size())) {
     throw std::runtime_error("the socket takes nothing");
   }
+}
+
+std::string RawClient::receive(const std::string& end) const {
+  std::string received;
+  char buffer[4096];
+  while (end.empty() || received.find(end) == std::string::npos) {
+    const ssize_t n = recv(socket_, buffer, sizeof buffer, 0);
+    if (n < 0 && errno != ECONNRESET) throw std::runtime_error("the server did not close in time");
+    if (n <= 0) break;
+    received.append(buffer, static_cast<std::size_t>(n));
+  }
+  return received;
 }
 
 // -- HTTP ---------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ struct UpgradeOptions {
   std::string host;    ///< empty: the real one
   std::string origin;  ///< empty: none
   std::string protocol = "sluice.v1";
+  std::string key;               ///< for the Authorization header; empty: none
   int receive_buffer_bytes = 0;  ///< 0: the system's
 };
 
@@ -56,6 +57,9 @@ class RawClient {
   RawClient(const RawClient&) = delete;
   RawClient& operator=(const RawClient&) = delete;
   void send(const std::string& bytes) const;
+  /// Reads until `end` has come, or the connection has ended (also by a reset). Throws
+  /// std::runtime_error when neither happens in time.
+  std::string receive(const std::string& end = {}) const;
 
  private:
   int socket_;

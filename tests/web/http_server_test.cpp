@@ -81,8 +81,8 @@ TEST_CASE("http metrics are well formed and hold the engine numbers") {
     CHECK(value >= 0.0);
   }
   for (const char* name :
-       {"sluice_kv_blocks_used 0", "sluice_kv_blocks_total 0", "sluice_kv_blocks_cached 0",
-        "sluice_sequences_running 0", "sluice_sequences_waiting 0", "sluice_sessions 0",
+       {"sluice_kv_blocks_used 0", "sluice_kv_blocks 0", "sluice_kv_blocks_cached 0",
+        "sluice_sequences_running 0", "sluice_sequences_waiting 0", "sluice_streams_open 0",
         "sluice_connections 1", "sluice_queued_bytes 0", "sluice_ready 1"}) {
     INFO(name);
     CHECK(answer.body.find("\n" + std::string(name) + "\n") != std::string::npos);
@@ -153,7 +153,7 @@ TEST_CASE("http refuses requests beyond the limits") {
 
 TEST_CASE("http ends a request that comes too slowly") {
   ServerOptions options = any_port();
-  options.limits.request_timeout = std::chrono::milliseconds(100);
+  options.limits.header_timeout = std::chrono::milliseconds(100);
   Running running(options);
   // Incomplete, and the client waits: the server ends the connection without an answer.
   CHECK_THROWS_WITH(http_exchange(running.server.port(), "GET /health HTTP/1.1\r\nHos"),
@@ -267,7 +267,7 @@ TEST_CASE("a port in use is an error that says what to do") {
                         "with --port (0 picks a free one).");
 }
 
-TEST_CASE("the server listens beyond this machine only when forced") {
+TEST_CASE("the server listens beyond this machine only when told so") {
   StubService service;
   ServerOptions options = any_port();
   options.address = "0.0.0.0";
@@ -276,7 +276,7 @@ TEST_CASE("the server listens beyond this machine only when forced") {
   CHECK_THROWS_WITH(Server(service, options),
                     Catch::StartsWith("\"somewhere\" is not an IP address"));
   options.address = "0.0.0.0";
-  options.force = true;
+  options.insecure = true;
   Server server(service, options);
   server.start();
   CHECK(http_request(server.port(), "GET", "/v1/plan").status == 200);

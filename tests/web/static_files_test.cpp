@@ -6,6 +6,7 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
+#include <regex>
 #include <sstream>
 
 #include "engine/base/error.hpp"
@@ -16,7 +17,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// What is embedded of a file of the page: without comments and indentation.
+/// What is embedded of a file of the page: without comments and indentation, and of styles without
+/// spaces.
 std::string served(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
   if (path.extension() == ".svg") return {std::istreambuf_iterator<char>(file), {}};
@@ -28,6 +30,10 @@ std::string served(const fs::path& path) {
     line.resize(std::min(line.find("  //"), line.size()));
     line.resize(line.find_last_not_of(' ') + 1);
     text += line + "\n";
+  }
+  if (path.extension() == ".css") {
+    text = std::regex_replace(text, std::regex("([:;,{]) "), "$1");
+    text = std::regex_replace(text, std::regex(" ([{}])"), "$1");
   }
   return text;
 }

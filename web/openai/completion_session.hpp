@@ -5,21 +5,28 @@
 #pragma once
 
 #include <boost/beast/core/flat_buffer.hpp>
-#include <boost/beast/core/tcp_stream.hpp>
+#include <chrono>
 #include <memory>
+#include <string>
 
 #include "web/openai/api_request.hpp"
 #include "web/server_context.hpp"
+#include "web/transport/client_stream.hpp"
 
 namespace sluice::web::openai {
 
 /// Where the answer goes.
 struct AnswerLine {
-  boost::beast::tcp_stream stream;
+  ClientStream stream;
   boost::beast::flat_buffer buffer;  ///< what the client has sent already of its next request
   unsigned version = 11;             ///< of HTTP; 10 knows no chunks
   bool keep_alive = true;
   std::vector<std::pair<std::string, std::string>> headers{};  ///< further ones of the response
+  CallerPtr caller{};  ///< whose key it is; none without keys
+  // For the log.
+  std::string request_id{};
+  std::string path{};
+  std::chrono::steady_clock::time_point began{};  ///< when the request was there
 };
 
 /// Starts the streams and answers. When the connection can go on, an HTTP session takes it over

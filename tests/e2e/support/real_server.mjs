@@ -24,6 +24,7 @@ export async function startServer(...options) {
   for (const pipe of [child.stdout, child.stderr]) {
     pipe.setEncoding('utf8').on('data', (text) => { server.output += text; });
   }
+  server.signal = (name) => child.kill(name);
   /// Ends the server as a service manager would; the exit code.
   server.stop = async () => {
     child.kill('SIGTERM');
@@ -31,14 +32,28 @@ export async function startServer(...options) {
     if (server.exit === null) child.kill('SIGKILL');
     return exit;
   };
+  /// Makes it read its files again; resolves when it has said so, with what it said.
+  server.reload = async () => {
+    const before = server.output.length;
+    child.kill('SIGHUP');
+    for (let i = 0; i < 500 && !server.output.slice(before).includes('SIGHUP'); i++) await sleep(20);
+    return server.output.slice(before);
+  };
   const deadline = Date.now() + kStartDeadline;
   while (!server.url) {
-    server.url = server.output.match(/listening on (http:\/\/\S+)/)?.[1].replace(/\/$/, '') ?? '';
+    server.url = server.output.match(/listening on (https?:\/\/\S+)/)?.[1].replace(/\/$/, '') ?? '';
     if (server.exit !== null) throw new Error(`The server ended (${server.exit}): ${server.output}`);
     if (Date.now() > deadline) throw new Error(`The server did not start: ${server.output}`);
     await sleep(20);
   }
   return server;
+}
+
+/// Waits for a condition, which may be asynchronous; fails after ten seconds.
+export async function until(condition, what = `${condition}`) {
+  for (const deadline = Date.now() + 10000; !await condition(); await sleep(10)) {
+    if (Date.now() > deadline) throw new Error(`waited in vain: ${what}`);
+  }
 }
 
 /// The value of one metric without labels, or NaN.

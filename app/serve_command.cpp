@@ -112,6 +112,7 @@ int serve(const Options& options) {
   spdlog::set_level(spdlog::level::from_str(options.engine.log_level));
   const EndSignals signals;
 
+  web::Server::check(options.server);
   PreparedEngine prepared = prepare_engine(options.engine.finish());
   fmt::print("{}\n{}\n", plan_table(prepared.plan, prepared.model_config), stop_policy(prepared));
   std::fflush(stdout);

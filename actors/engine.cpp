@@ -17,6 +17,7 @@
 #include "actors/session_actor.hpp"
 #include "actors/supervisor.hpp"
 #include "engine/base/error.hpp"
+#include "engine/model/encoder_config.hpp"
 
 namespace sluice {
 
@@ -47,6 +48,10 @@ std::shared_ptr<const ServiceContext> make_context(const PreparedEngine& prepare
   context->tokenizer = prepared.tokenizer;
   context->chat_template = prepared.chat_template;
   context->context_length = usable_context(prepared.plan);
+  context->max_encoder_input =
+      longest_input(prepared.model_config, std::max(prepared.config.plan.max_batch_tokens, 1),
+                    context->context_length);
+  context->decoder_start = prepared.model_config.encoder.decoder_start;
   context->default_max_new_tokens =
       std::min(prepared.config.default_max_new_tokens, context->context_length);
   context->lengths = std::make_shared<AnswerLengths>(
@@ -75,6 +80,7 @@ SupervisorParts make_supervisor_parts(const PreparedEngine& prepared, const Serv
   parts.scheduler.token_budget = std::max(config.plan.max_batch_tokens, 1);
   parts.scheduler.prefill_chunk =
       std::clamp(config.scheduler.prefill_chunk, 1, parts.scheduler.token_budget);
+  parts.scheduler.max_encoder_input = context.max_encoder_input;
   parts.policy = config.restart;
   parts.board = std::move(board);
   return parts;
@@ -92,19 +98,23 @@ struct Engine::Impl {
   bool down = false;
 
   // The system goes last: every handle must have gone before it.
-  std::unique_ptr<caf::actor_system_config> actor_config;
-  std::unique_ptr<caf::actor_system> system;
+  std::unique_ptr<caf::actor_system_config> actor_config;  ///< null in a system of the caller
+  std::unique_ptr<caf::actor_system> own_system;           ///< likewise
+  caf::actor_system* system = nullptr;
   SupervisorRef supervisor;
   InspectorRef inspector;
 
-  explicit Impl(PreparedEngine what);
+  Impl(PreparedEngine what, caf::actor_system* host);
   void take_down(std::chrono::milliseconds grace);
 };
 
-Engine::Impl::Impl(PreparedEngine what)
-    : prepared(std::move(what)), context(make_context(prepared)) {
-  actor_config = make_actor_config(prepared.config);
-  system = std::make_unique<caf::actor_system>(*actor_config);
+Engine::Impl::Impl(PreparedEngine what, caf::actor_system* host)
+    : prepared(std::move(what)), context(make_context(prepared)), system(host) {
+  if (system == nullptr) {
+    actor_config = make_actor_config(prepared.config);
+    own_system = std::make_unique<caf::actor_system>(*actor_config);
+    system = own_system.get();
+  }
   supervisor = system->spawn<SupervisorActor>(make_supervisor_parts(prepared, *context, board));
 
   inspector = system->spawn<InspectorActor>(supervisor);
@@ -128,9 +138,14 @@ void Engine::Impl::take_down(std::chrono::milliseconds grace) {
   self->request(supervisor, caf::infinite, stop_atom::value, grace)
       .receive([](stop_atom) {}, [](caf::error&) {});
   caf::anon_send_exit(inspector, caf::exit_reason::user_shutdown);
+  self->wait_for(supervisor, inspector);
 }
 
-Engine::Engine(PreparedEngine prepared) : impl_(std::make_unique<Impl>(std::move(prepared))) {}
+Engine::Engine(PreparedEngine prepared)
+    : impl_(std::make_unique<Impl>(std::move(prepared), nullptr)) {}
+
+Engine::Engine(PreparedEngine prepared, caf::actor_system& host)
+    : impl_(std::make_unique<Impl>(std::move(prepared), &host)) {}
 
 Engine::~Engine() {
   shutdown(std::chrono::milliseconds(0));
@@ -182,6 +197,10 @@ EngineStats Engine::stats() const {
   EngineStats stats = impl_->board->read();
   stats.default_maximum = impl_->context->lengths->in_force();
   return stats;
+}
+
+std::vector<DeviceUsage> Engine::devices() const {
+  return impl_->board->devices();
 }
 
 void Engine::inspect(std::function<void(EngineView)> done) {

@@ -17,13 +17,19 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "actors/stream_service.hpp"
 #include "engine/backend/backend.hpp"
+#include "engine/backend/cuda_offer.hpp"
 #include "engine/chat/chat_template.hpp"
 #include "engine/formats/model_source.hpp"
 #include "engine/stream/low_confidence.hpp"
 #include "engine/tokenizer/tokenizer.hpp"
+
+namespace caf {
+class actor_system;
+}  // namespace caf
 
 namespace sluice {
 
@@ -37,8 +43,10 @@ struct RestartPolicy {
 struct EngineConfig {
   std::filesystem::path model;
   PlanRequest plan;
-  SchedulerOptions scheduler;      ///< context_length and token_budget follow from `plan`, and
-                                   ///< the plan's prefill_chunk from here
+  SchedulerOptions scheduler;  ///< context_length and token_budget follow from `plan`, and
+                               ///< the plan's prefill_chunk from here
+  DeviceChoice device = DeviceChoice::kCpu;
+  bool fast_prefill = false;       ///< CUDA: prompts through cuBLAS (cuda_decoder.hpp)
   std::int32_t threads = 0;        ///< of the CPU backend; 0: one per physical core
   bool precise = false;            ///< activations in f32: slower; else 8 bits where weights are
   std::int32_t actor_threads = 2;  ///< of the actor scheduler
@@ -62,6 +70,7 @@ struct PreparedEngine {
   std::shared_ptr<const ChatTemplate> chat_template;
   LowConfidenceDefaults low_confidence;
   MemoryPlan plan;
+  std::string device_note;  ///< where it will be computed and why: "computing on the CPU (...)"
   /// Makes the backend, again after each failure. Called on the executor's thread; throws Error.
   std::function<std::unique_ptr<Backend>()> make_backend;
 };
@@ -83,6 +92,9 @@ class Engine final : public StreamService {
  public:
   /// Allocates and starts. Throws Error when the backend can't be made.
   explicit Engine(PreparedEngine prepared);
+  /// Likewise, with its actors in a system of the caller, which must outlive the engine. Not to be
+  /// made or destroyed on a worker of that system: both wait for actors.
+  Engine(PreparedEngine prepared, caf::actor_system& host);
   ~Engine() override;
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -92,6 +104,7 @@ class Engine final : public StreamService {
   std::shared_ptr<const Tokenizer> tokenizer() const override;
   std::vector<TokenId> prompt_tokens(const GenerateRequest& request) const override;
   EngineStats stats() const override;
+  std::vector<DeviceUsage> devices() const override;
   void inspect(std::function<void(EngineView)> done) override;
   std::string token_text(TokenId token) const override;
 

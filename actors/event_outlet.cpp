@@ -32,6 +32,7 @@ void EventOutlet::push(const Event& event) {
   // Ended before the handler runs: if it throws, it must not hear a second terminal event.
   const EventHandler handler = std::exchange(handler_, nullptr);
   finish(done != nullptr ? std::string(name(done->rule)) : "error");
+  if (done == nullptr) board_->stream_failed(std::get<ErrorEvent>(event).code);
   if (handler) handler(event);
 }
 

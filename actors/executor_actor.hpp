@@ -1,8 +1,9 @@
 // Owns the backend, on a thread of its own, and runs one step after the other.
 //
 // Spawn detached: a step takes milliseconds, and nothing else may wait for it. The backend is
-// made, used and destroyed on that thread. When it reports that it can't go on, the executor
-// answers the step, then ends with kBackendFailed; the supervisor makes another.
+// made, used and destroyed on that thread. While a device is at work on a step the executor only
+// looks for its end, and answers others in between. When it reports that it can't go on, the
+// executor answers the step, then ends with kBackendFailed; the supervisor makes another.
 #pragma once
 
 #include <functional>
@@ -21,6 +22,8 @@ struct ExecutorState {
   static constexpr const char* name = "executor";
   ExecutorParts parts;
   std::unique_ptr<Backend> backend;
+  bool stepping = false;
+  caf::typed_response_promise<StepResult> promise;  ///< of the step under way
 };
 
 class ExecutorActor final : public ExecutorRef::stateful_base<ExecutorState> {
@@ -32,7 +35,10 @@ class ExecutorActor final : public ExecutorRef::stateful_base<ExecutorState> {
 
  private:
   BackendReport prepare();
-  StepResult step(const StepBatch& batch);
+  caf::typed_response_promise<StepResult> step(const StepBatch& batch);
+  /// Looks for the end of the step under way; comes back when there is none yet.
+  void look();
+  void deliver(StepResult result);
 };
 
 }  // namespace sluice

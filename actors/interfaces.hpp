@@ -166,7 +166,8 @@ using KvManagerRef = caf::typed_actor<
 using ExecutorRef = caf::typed_actor<
     caf::replies_to<prepare_atom>::with<BackendReport>,         // make the backend and its pool
     caf::replies_to<step_atom, StepBatch>::with<StepResult>,    // one at a time
-    caf::replies_to<inspect_atom>::with<ExecutorView>>;         // after the step
+    caf::reacts_to<tick_atom>,                                  // to itself: is the device done?
+    caf::replies_to<inspect_atom>::with<ExecutorView>>;         // after the CPU's step
 
 /// Asks all of them when somebody looks.
 using InspectorRef = caf::typed_actor<caf::reacts_to<inspect_atom, Inspection>>;
@@ -242,6 +243,7 @@ struct BackendReport {
   std::string message;                    ///< likewise
   std::string description;                ///< the backend's, when ok
   BackendMemory memory;
+  DeviceProbe device_probe;  ///< may be empty
 };
 
 /// Answers as they come in; the last one to let go of it hands the view over, whoever died.

@@ -225,6 +225,8 @@ void SchedulerActor::run() {
   state.made_room = false;
   state.stage = SchedulerStage::kRunning;
   state.recorder.begin(batch);
+  state.batch_tokens = batch.num_tokens();
+  state.batch_sequences = batch.slices.size();
   this->request(state.parts.executor, caf::infinite, step_atom::value, std::move(batch))
       .then([this](const StepResult& result) { on_result(result); },
             [this](const caf::error& reason) { broken(reason); });
@@ -236,7 +238,7 @@ void SchedulerActor::on_result(const StepResult& result) {
   }
   state.recorder.end(result);
   Scheduler::Outcome outcome = state.scheduler->complete(result);
-  state.parts.board->step(result.duration);
+  state.parts.board->step(result.duration, state.batch_tokens, state.batch_sequences);
   collect(std::move(outcome));
   state.stage = SchedulerStage::kIdle;
   advance();

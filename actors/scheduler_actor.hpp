@@ -12,6 +12,7 @@
 // replaced both.
 #pragma once
 
+#include <cstddef>
 #include <map>
 #include <memory>
 #include <vector>
@@ -47,7 +48,9 @@ struct SchedulerState {
   bool released_since = false;            ///< ... and whether blocks came back since
   bool made_room = false;                 ///< something was preempted for the step being prepared
   bool timer_pending = false;
-  StepRecorder recorder;  ///< idle unless somebody looks
+  Position batch_tokens = 0;        ///< of the step that runs
+  std::size_t batch_sequences = 0;  ///< likewise
+  StepRecorder recorder;            ///< idle unless somebody looks
 };
 
 class SchedulerActor final : public SchedulerRef::stateful_base<SchedulerState> {

@@ -63,10 +63,12 @@ SessionActor::behavior_type SessionActor::make_behavior() {
       [this](unheard_atom) { on_unheard(); },
       [this](pause_atom) {
         state.early_pause = true;
+        if (state.stream_clock) state.stream_clock->skip_gap();
         if (state.started) carry_out(state.machine->pause());
       },
       [this](resume_atom) {
         state.early_pause = false;
+        if (state.stream_clock) state.stream_clock->skip_gap();
         if (state.started) carry_out(state.machine->resume());
       },
       [this](change_atom, StreamChanges& changes) { on_change(std::move(changes)); },
@@ -99,8 +101,9 @@ void SessionActor::begin() {
   state.sampling = std::move(stream.sampling);
   state.max_new_tokens = stream.session.max_new_tokens;
   state.salt = std::move(stream.salt);
-  state.accepted_at = clock().now();
-  state.machine.emplace(std::move(stream.session), parts.service->tokenizer, state.accepted_at);
+  const auto now = clock().now();
+  state.stream_clock.emplace(parts.board, now);
+  state.machine.emplace(std::move(stream.session), parts.service->tokenizer, now);
   if (state.early_cancel) return on_cancel(std::move(*state.early_cancel));
 
   // A request, not a monitor: a monitor would stay with the supervisor after this stream's end.
@@ -115,6 +118,7 @@ void SessionActor::on_service(const Service& service) {
   // A retry may be overtaken by the next restart.
   if (ending() || service.epoch < state.service.epoch) return;
   state.resubmitting = state.started;
+  state.stream_clock->skip_gap();
   state.service = service;
   Submission submission;
   submission.session = this;
@@ -174,9 +178,7 @@ void SessionActor::on_publications(Epoch epoch, const std::vector<Publication>& 
   const auto now = clock().now();
   const bool drawn = std::any_of(publications.begin(), publications.end(),
                                  [](const auto& p) { return p.kind == Publication::Kind::kToken; });
-  if (drawn && !std::exchange(state.first_token_seen, true)) {
-    state.parts->board->first_token(now - state.accepted_at);
-  }
+  state.stream_clock->on_publications(publications, now);
   carry_out(state.machine->on_publications(publications, now));
   if (drawn) give_verdict();
 }
@@ -326,6 +328,7 @@ void SessionActor::carry_out(SessionMachine::Output output) {
 
 // How the stream ended teaches the engine how long answers get.
 void SessionActor::note(const Event& event) {
+  if (is_terminal(event)) state.stream_clock->on_end(event, clock().now());
   const auto* end = std::get_if<DoneEvent>(&event);
   if (end == nullptr || !state.parts->service->lengths) return;
   state.parts->service->lengths->observe({.rule = end->rule,

@@ -17,6 +17,7 @@
 #include "actors/event_outlet.hpp"
 #include "actors/interfaces.hpp"
 #include "actors/session_link.hpp"
+#include "actors/stream_clock.hpp"
 #include "actors/stream_intake.hpp"
 
 namespace sluice {
@@ -60,8 +61,7 @@ struct SessionState {
   Service service;  ///< where the sequence is now; epoch 0: nowhere
   bool resubmitting = false;
 
-  Clock::time_point accepted_at;
-  bool first_token_seen = false;
+  std::optional<StreamClock> stream_clock;             ///< from begin on
   Clock::time_point alarm = Clock::time_point::max();  ///< of the pending tick
 };
 

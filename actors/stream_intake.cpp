@@ -66,6 +66,11 @@ IntakeError too_long(std::size_t prompt_tokens, Position context_length) {
                       prompt_tokens, std::max(context_length - 1, 0))};
 }
 
+IntakeError too_long_for_encoder(std::size_t prompt_tokens, Position most) {
+  return {"prompt_too_long", fmt::format("The prompt has {} tokens; the encoder takes at most {}.",
+                                         prompt_tokens, most)};
+}
+
 std::uint64_t random_seed() {
   std::random_device device;
   return (std::uint64_t{device()} << 32U) | device();
@@ -111,6 +116,11 @@ std::variant<PreparedStream, IntakeError> prepare_stream(const GenerateRequest& 
 
   auto& [prompt, in_reasoning] = std::get<EncodedPrompt>(made);
   if (prompt.empty()) return invalid("The prompt has no tokens; send some text.");
+  if (service.max_encoder_input > 0) {
+    if (prompt.size() > static_cast<std::size_t>(service.max_encoder_input))
+      return too_long_for_encoder(prompt.size(), service.max_encoder_input);
+    prompt.push_back(service.decoder_start);
+  }
   if (prompt.size() >= static_cast<std::size_t>(std::max(service.context_length, 0))) {
     return too_long(prompt.size(), service.context_length);
   }

@@ -29,6 +29,8 @@ struct ServiceContext {
   std::shared_ptr<const Tokenizer> tokenizer;
   std::shared_ptr<const ChatTemplate> chat_template;
   Position context_length = 0;             ///< prompt and output of one stream; fits model and pool
+  Position max_encoder_input = 0;          ///< tokens of the longest input; 0: no encoder
+  TokenId decoder_start = 0;               ///< with an encoder: follows its input in the prompt
   Position default_max_new_tokens = 512;   ///< as configured
   std::shared_ptr<AnswerLengths> lengths;  ///< knows the default in force; none: as configured
   LowConfidenceDefaults low_confidence;

@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "actors/engine_view.hpp"
+#include "actors/histogram.hpp"
+#include "engine/backend/device_usage.hpp"
 #include "engine/kv/kv_manager.hpp"
 #include "engine/kv/memory_plan.hpp"
 #include "engine/schedule/scheduler.hpp"
@@ -96,6 +98,19 @@ struct DefaultMaximum {
   std::uint64_t samples = 0;  ///< answers whose lengths have been counted
 };
 
+/// How long things took and how large they were, since the engine started.
+struct EngineHistograms {
+  Histogram queue_seconds{kWaitSeconds};   ///< acceptance to the first prefill
+  Histogram ttft_seconds{kWaitSeconds};    ///< acceptance to the first token
+  Histogram itl_seconds{kTokenSeconds};    ///< between the tokens of a stream, pauses left out
+  Histogram stream_seconds{kWaitSeconds};  ///< acceptance to the end, errors included
+  Histogram prompt_tokens{kTokenCounts};   ///< of a stream that is done
+  Histogram answer_tokens{kTokenCounts};   ///< likewise
+  Histogram step_seconds{kTokenSeconds};
+  Histogram step_tokens{kTokenCounts};        ///< in one batch
+  Histogram step_sequences{kSequenceCounts};  ///< likewise
+};
+
 /// Numbers for metrics and views; a snapshot, cheap, never waits for the engine.
 struct EngineStats {
   SchedulerStats scheduler;
@@ -103,10 +118,10 @@ struct EngineStats {
   std::int32_t sessions = 0;  ///< streams that have not closed yet
   std::uint64_t streams_started = 0;
   std::map<std::string, std::uint64_t> streams_finished;  ///< by stop rule, or "error"
+  std::map<std::string, std::uint64_t> stream_errors;     ///< by code of the ErrorEvent
   std::uint64_t executor_restarts = 0;
-  double step_seconds_sum = 0.0;
-  double ttft_seconds_sum = 0.0;
-  std::uint64_t ttft_count = 0;
+  EngineHistograms histograms;
+  BackendMemory memory;  ///< when the backend was made
   DefaultMaximum default_maximum;
   bool ready = false;  ///< the model is loaded and the executor is alive
 };
@@ -148,6 +163,8 @@ class StreamService {
     return {};
   }
   virtual EngineStats stats() const = 0;
+  /// How busy the devices beside the CPU are; asks their drivers, which takes some milliseconds.
+  virtual std::vector<DeviceUsage> devices() const { return {}; }
 
   /// Asks every actor what it is doing and calls `done` once, on any thread, possibly before
   /// this returns. Costs a message to each of them: for views that somebody looks at.

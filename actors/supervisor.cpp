@@ -148,6 +148,7 @@ void SupervisorActor::on_prepared(const BackendReport& report) {
   state.scheduler = spawn<SchedulerActor, caf::monitored>(SchedulerParts{
       ++state.epoch, state.parts.scheduler, state.kv, state.executor, state.parts.board});
   state.phase = ServicePhase::kServing;
+  state.parts.board->backend(report.memory, report.device_probe);
   state.parts.board->ready(true);
   if (state.start_promise.pending()) state.start_promise.deliver(report);
   if (state.epoch > 1) state.parts.board->executor_restarted();

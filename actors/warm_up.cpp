@@ -6,6 +6,7 @@
 
 #include "actors/engine.hpp"
 #include "engine/base/error.hpp"
+#include "engine/model/encoder_config.hpp"
 
 namespace sluice {
 namespace {
@@ -19,7 +20,8 @@ class SliceMaker {
   SliceMaker(std::int32_t block_size, std::size_t num_groups)
       : block_size_(block_size), num_groups_(num_groups) {}
 
-  StepSlice make(Position tokens, bool sample) {
+  /// With an encoder, `input` of the tokens are its input.
+  StepSlice make(Position tokens, bool sample, Position input = 0) {
     StepSlice slice;
     slice.sequence = ++sequences_;
     slice.tokens.assign(static_cast<std::size_t>(tokens), 0);
@@ -27,6 +29,8 @@ class SliceMaker {
       slice.blocks.push_back(blocks_++);
     }
     slice.more_blocks.assign(num_groups_ - 1, slice.blocks);
+    slice.encoder_positions = input;
+    slice.encoder_input.assign(static_cast<std::size_t>(input), 0);
     slice.sample = sample;
     if (sample) slice.sampling = std::make_shared<const SamplingParams>();
     return slice;
@@ -61,15 +65,18 @@ WarmUp warm_up(PreparedEngine& prepared) {
   SliceMaker slices(plan.block_size, pool.num_groups());
   StepBatch prefill;
   prefill.number = 1;
+  const Position input = longest_input(prepared.model_config, budget, plan.context);
   for (Position left = budget; left > 0;) {
-    const Position tokens = std::min({left, plan.context, plan.max_chunk});
+    const Position tokens = std::min({left, plan.context - input, plan.max_chunk});
     left -= tokens;
-    prefill.slices.push_back(slices.make(tokens, true));
+    prefill.slices.push_back(slices.make(input + tokens, true, input));
   }
   StepBatch decode;
   decode.number = 2;
   for (std::int32_t i = 0; i < std::min(budget, kDecodes); ++i) {
-    decode.slices.push_back(slices.make(1, true));
+    // With an encoder each has the shortest input before it.
+    const Position before = std::min(input, 1);
+    decode.slices.push_back(slices.make(before + 1, true, before));
   }
   pool.num_blocks = slices.blocks();
   pool.swap_slots = 0;

@@ -5,15 +5,18 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "app/commands.hpp"
 #include "app/engine_options.hpp"
+#include "bench/server/server_suite.hpp"
 #include "bench/suites/random_model.hpp"
 #include "bench/suites/suites.hpp"
 #include "engine/base/error.hpp"
 #include "kernels/cpu/cpu_info.hpp"
+#include "kernels/cuda/cuda_device.hpp"
 
 namespace sluice::app {
 namespace {
@@ -24,6 +27,8 @@ struct Options {
   int threads = 0;
   int repeats = 5;
   bool precise = false;
+  std::string device = "cpu";
+  bool fast_prefill = false;
   std::string kernels;
   std::filesystem::path json;
   std::string make_model;
@@ -40,16 +45,36 @@ int make_model(const Options& options) {
   return 0;
 }
 
+/// The suite that needs more than a backend, and so is none of bench::suites().
+constexpr bench::Suite kServerSuite = {
+    "server", "WebSocket streams through a server of its own, and /health meanwhile",
+    [](const bench::BenchSettings& settings, bench::LimitProbe&) {
+      return bench::run_server_suite(settings);
+    }};
+
 std::vector<const bench::Suite*> chosen_suites(const Options& options) {
   std::vector<const bench::Suite*> chosen;
   for (const std::string& name : options.suites) {
-    const bench::Suite* suite = bench::find_suite(name);
+    const bench::Suite* suite = name == kServerSuite.name ? &kServerSuite : bench::find_suite(name);
     if (suite == nullptr)
       throw Error(ErrorCode::kInvalidArgument,
                   fmt::format("There is no suite \"{}\"; see sluice bench --help.", name));
     chosen.push_back(suite);
   }
   return chosen;
+}
+
+/// What a CUDA device can do by its clocks; empty for the CPU, which is measured.
+std::optional<bench::MachineLimits> device_limits(const Options& options) {
+  if (options.device != "cuda") return std::nullopt;
+  std::string why_not;
+  const auto device = kernels::cuda::open_cuda_device(0, why_not);
+  if (device == nullptr)
+    throw Error(ErrorCode::kUnsupported, fmt::format("No CUDA device: {}.", why_not));
+  bench::MachineLimits limits;
+  limits.read_gbs = device->properties().bytes_per_second * 1e-9;
+  limits.f32_gflops = device->properties().operations_per_second * 1e-9;
+  return limits;
 }
 
 int run_bench(const Options& options) {
@@ -66,7 +91,11 @@ int run_bench(const Options& options) {
   const std::vector<const bench::Suite*> chosen = chosen_suites(options);
 
   const kernels::Isa isa = kernels::isa_from_key(options.kernels).value_or(kernels::best_isa());
-  bench::LimitProbe probe(isa, settings.backend.threads);
+  settings.cuda = options.device == "cuda";
+  settings.fast_prefill = options.fast_prefill;
+  const std::optional<bench::MachineLimits> known = device_limits(options);
+  bench::LimitProbe probe =
+      known ? bench::LimitProbe(*known) : bench::LimitProbe(isa, settings.backend.threads);
   std::string description;
   {
     const bench::BenchEngine engine(settings, 1, 16);
@@ -101,12 +130,17 @@ void add_bench_command(CLI::App& program, Action& action) {
   std::string suite_help = "What to measure:";
   for (const bench::Suite& suite : bench::suites())
     suite_help += fmt::format("\n{}: {}", suite.name, suite.summary);
+  suite_help += fmt::format("\n{}: {}", kServerSuite.name, kServerSuite.summary);
   command->add_option("--suite", options->suites, suite_help)->delimiter(',');
   command->add_option("--threads", options->threads, "Threads; default: one per core")
       ->check(CLI::Range(1, 1024));
   command->add_option("--repeats", options->repeats, "Measurements, of which the median counts")
       ->check(CLI::Range(1, 1000));
   command->add_flag("--precise", options->precise, "Activations in f32 instead of 8 bits");
+  command->add_option("--device", options->device, "Where to compute: cpu or cuda")
+      ->check(CLI::IsMember({"cpu", "cuda"}));
+  command->add_flag("--fast-prefill", options->fast_prefill,
+                    "On a CUDA device: prompts through cuBLAS");
   command->add_option("--kernels", options->kernels,
                       "Instruction set: scalar, avx2, avx512, avx512vnni");
   command->add_option("--json", options->json, "Write the figures to this file as well");

@@ -1,13 +1,11 @@
 #include "app/cli.hpp"
 
-#include <spdlog/sinks/stdout_color_sinks.h>
-#include <spdlog/spdlog.h>
-
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
 
 #include "app/commands.hpp"
+#include "app/log_format.hpp"
 #include "app/version.hpp"
 #include "engine/base/error.hpp"
 
@@ -29,26 +27,23 @@ constexpr const char* kFooter =
     "\n"
     "Exit codes: 0 done, 1 failed (the reason is on stderr), 2 wrong arguments.\n"
     "Options can also come from a TOML file: --config sluice.toml, with a section for each "
-    "command.";
-
-/// Logs go to stderr: stdout belongs to the command's result.
-void log_to_stderr() {
-  auto logger = spdlog::stderr_color_mt("sluice");
-  logger->set_pattern("%H:%M:%S.%e %^%l%$ %v");
-  spdlog::set_default_logger(std::move(logger));
-}
+    "command:\n"
+    "  [serve]\n"
+    "  log-level = \"info\"\n"
+    "  allow-host = [\"chat.example\"]";
 
 int run_checked(int argc, char** argv) {
   CLI::App program(kDescription, "sluice");
   program.footer(kFooter);
   program.set_version_flag("--version", std::string("sluice ") + kVersion);
   program.set_config("--config", "", "Read options from a TOML file");
+  program.allow_config_extras(CLI::config_extras_mode::error);  // a typing error is not an option
   program.require_subcommand(1);
   program.get_formatter()->column_width(34);
   program.failure_message(CLI::FailureMessage::simple);
 
   Action action;
-  add_serve_command(program, action);
+  add_serve_command(program, action, {argv + 1, argv + argc});
   add_key_command(program, action);
   add_chat_command(program, action);
   add_generate_command(program, action);

@@ -3,6 +3,8 @@
 
 #include <CLI/CLI.hpp>
 #include <functional>
+#include <string>
+#include <vector>
 
 namespace sluice::app {
 
@@ -10,7 +12,8 @@ namespace sluice::app {
 /// Error for everything a user can mend.
 using Action = std::function<int()>;
 
-void add_serve_command(CLI::App& program, Action& action);
+/// `arguments` are the program's, for reading its configuration again.
+void add_serve_command(CLI::App& program, Action& action, std::vector<std::string> arguments);
 void add_key_command(CLI::App& program, Action& action);
 void add_chat_command(CLI::App& program, Action& action);
 void add_generate_command(CLI::App& program, Action& action);

@@ -59,6 +59,7 @@ void EngineOptions::add_to(CLI::App& command, EngineUse use, bool model_is_posit
       .add_flag("--precise", config.precise,
                 "Compute with activations in f32 instead of 8 bits: slower, a little more exact")
       ->group(engine_group);
+  add_device_options(command, engine_group);
   if (use == EngineUse::kPlanOnly) return;
 
   command
@@ -116,6 +117,21 @@ void EngineOptions::add_to(CLI::App& command, EngineUse use, bool model_is_posit
       ->group(engine_group);
 }
 
+void EngineOptions::add_device_options(CLI::App& command, const std::string& group) {
+  command
+      .add_option("--device", device,
+                  "Where to compute. auto: on a CUDA device where there is one that can run the "
+                  "model, else on the CPU, and why")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
+      ->group(group);
+  command
+      .add_flag("--fast-prefill", config.fast_prefill,
+                "On a CUDA device: prompts through cuBLAS. Faster; a stream that is computed again "
+                "in other pieces may then differ in its last digits")
+      ->group(group);
+}
+
 void EngineOptions::add_swap_options(CLI::App& command, const std::string& group) {
   command
       .add_option("--preempt", preempt,
@@ -150,6 +166,9 @@ EngineConfig EngineOptions::finish() const {
 
 EngineConfig EngineOptions::plan_settings() const {
   EngineConfig result = config;
+  result.device = device == "cuda"  ? DeviceChoice::kCuda
+                  : device == "cpu" ? DeviceChoice::kCpu
+                                    : DeviceChoice::kAuto;
   KvTypes types = kv.finish();
   result.plan.kv_type_k = types.type_k;
   result.plan.kv_type_v = types.type_v;

@@ -26,6 +26,7 @@ struct EngineOptions {
   std::string swap_space;  ///< e.g. "2GiB"
   bool warm_up = true;     ///< for services
   std::string log_level = "info";
+  std::string device = "auto";
 
   /// Adds the options to a command, in groups for --help. `this` must outlive the parsing.
   void add_to(CLI::App& command, EngineUse use, bool model_is_positional);
@@ -36,6 +37,7 @@ struct EngineOptions {
   EngineConfig plan_settings() const;
 
  private:
+  void add_device_options(CLI::App& command, const std::string& group);
   void add_swap_options(CLI::App& command, const std::string& group);
 };
 

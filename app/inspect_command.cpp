@@ -50,17 +50,31 @@ void print_weights(const ModelSource& source) {
   }
 }
 
-void print_shape(const ModelConfig& config) {
-  row("architecture", config.architecture);
-  row("layers", std::to_string(config.num_layers));
-  row("hidden", fmt::format("{} (feed-forward {})", config.hidden_size, config.ffn_size));
-  row("heads",
-      fmt::format("{} of {}, {} KV heads", config.num_heads, config.head_dim, config.num_kv_heads));
-  row("context", fmt::format("{} positions", config.context_length));
+void print_positions(const ModelConfig& config) {
+  if (config.has_encoder()) {
+    row("input", fmt::format("at most {} tokens, encoded in one step; the decoder starts with {}",
+                             config.encoder.max_input, config.encoder.decoder_start));
+    row("positions",
+        fmt::format("relative, {} buckets up to a distance of {}",
+                    config.relative_positions.buckets, config.relative_positions.max_distance));
+    return;
+  }
   row("rope",
       fmt::format("base {}, {} of {} dimensions, pairs {}", config.ropes[0].base, config.rope_dims,
                   config.head_dim,
                   config.options.rope_layout == RopeLayout::kNeighbours ? "(0,1)" : "(0,n/2)"));
+}
+
+void print_shape(const ModelConfig& config) {
+  row("architecture", config.architecture);
+  row("layers", config.has_encoder() ? fmt::format("{} in the encoder, {} in the decoder",
+                                                   config.encoder.num_layers, config.num_layers)
+                                     : std::to_string(config.num_layers));
+  row("hidden", fmt::format("{} (feed-forward {})", config.hidden_size, config.ffn_size));
+  row("heads",
+      fmt::format("{} of {}, {} KV heads", config.num_heads, config.head_dim, config.num_kv_heads));
+  row("context", fmt::format("{} positions", config.context_length));
+  print_positions(config);
   row("embeddings", config.tied_embeddings ? "tied to the LM head" : "separate LM head");
 }
 
@@ -153,6 +167,7 @@ int inspect(const EngineConfig& config, bool metadata, bool tensors) {
   print_shape(prepared->model_config);
   print_text_parts(*prepared);
   print_devices();
+  row("device", prepared->device_note);
   fmt::print("\n{}", plan_table(prepared->plan, prepared->model_config));
   print_details(*source, metadata, tensors);
   return 0;

@@ -16,6 +16,7 @@
 #include "engine/backend/weight_packer.hpp"
 #include "engine/base/error.hpp"
 #include "engine/kv/memory_plan.hpp"
+#include "engine/model/encoder_config.hpp"
 
 namespace sluice::app {
 namespace {
@@ -38,6 +39,7 @@ class LogitsRunner {
     const MemoryPlan plan = make_plan(model, resident_weights_bytes(*source, !fast), request);
     context_ = model.context_in_use = plan.context;
     vocab_size_ = static_cast<std::size_t>(model.vocab_size);
+    max_input_ = longest_input(model, request.max_batch_tokens, context_);
     chunk_ = step ? 1 : static_cast<std::size_t>(request.max_batch_tokens);
 
     CpuBackendOptions options;
@@ -54,17 +56,18 @@ class LogitsRunner {
   }
 
   void answer(const LineObject& line, JsonWriter& json) const {
+    const std::vector<TokenId> input = read_input(line);
     const std::vector<TokenId> tokens = line.ids("tokens");
     if (tokens.empty()) fail("The member \"tokens\" is empty; logits need at least one token.");
-    if (tokens.size() > static_cast<std::size_t>(context_))
+    if (input.size() + tokens.size() > static_cast<std::size_t>(context_))
       fail(fmt::format("{} tokens are more than the context of {}; use a larger --context.",
-                       tokens.size(), context_));
+                       input.size() + tokens.size(), context_));
     std::vector<std::int32_t> positions{static_cast<std::int32_t>(tokens.size()) - 1};
     if (line.find("positions")) positions = line.ids("positions");
     for (const std::int32_t position : positions)
       if (position < 0 || static_cast<std::size_t>(position) >= tokens.size())
         fail(fmt::format("The position {} is not one of the {} tokens.", position, tokens.size()));
-    write(positions, run(tokens, positions), json);
+    write(positions, run(input, tokens, positions), json);
   }
 
  private:
@@ -74,8 +77,36 @@ class LogitsRunner {
     throw Error(ErrorCode::kInvalidArgument, what);
   }
 
+  /// The encoder's input; empty for a model without one.
+  std::vector<TokenId> read_input(const LineObject& line) const {
+    if (max_input_ == 0) {
+      if (line.find("encoder_tokens"))
+        fail("The model has no encoder; leave the member \"encoder_tokens\" out.");
+      return {};
+    }
+    std::vector<TokenId> input = line.ids("encoder_tokens");
+    if (input.empty() || input.size() > static_cast<std::size_t>(max_input_))
+      fail(fmt::format("The member \"encoder_tokens\" has {} tokens; the encoder takes 1 to {}.",
+                       input.size(), max_input_));
+    return input;
+  }
+
+  /// The part [begin, end) of the tokens; the first brings the encoder's input along.
+  StepSlice make_slice(const std::vector<TokenId>& input, const std::vector<TokenId>& tokens,
+                       std::size_t begin, std::size_t end) const {
+    StepSlice slice;
+    slice.encoder_positions = static_cast<Position>(input.size());
+    if (begin == 0) slice.tokens = slice.encoder_input = input;
+    slice.first_position = begin == 0 ? 0 : static_cast<Position>(input.size() + begin);
+    slice.tokens.insert(slice.tokens.end(), tokens.begin() + static_cast<std::ptrdiff_t>(begin),
+                        tokens.begin() + static_cast<std::ptrdiff_t>(end));
+    slice.blocks = table_;
+    return slice;
+  }
+
   /// Logits of the wanted positions, each once, in ascending order.
-  Rows run(const std::vector<TokenId>& tokens, const std::vector<std::int32_t>& positions) const {
+  Rows run(const std::vector<TokenId>& input, const std::vector<TokenId>& tokens,
+           const std::vector<std::int32_t>& positions) const {
     std::vector<std::int32_t> wanted = positions;
     std::ranges::sort(wanted);
     wanted.erase(std::unique(wanted.begin(), wanted.end()), wanted.end());
@@ -83,11 +114,7 @@ class LogitsRunner {
     auto next = wanted.begin();
     for (std::size_t begin = 0; begin < tokens.size(); begin += chunk_) {
       const std::size_t end = std::min(begin + chunk_, tokens.size());
-      StepSlice slice;
-      slice.first_position = static_cast<Position>(begin);
-      slice.tokens.assign(tokens.begin() + static_cast<std::ptrdiff_t>(begin),
-                          tokens.begin() + static_cast<std::ptrdiff_t>(end));
-      slice.blocks = table_;
+      StepSlice slice = make_slice(input, tokens, begin, end);
       std::vector<std::size_t> in_chunk;
       const auto first = next;
       for (; next != wanted.end() && static_cast<std::size_t>(*next) < end; ++next)
@@ -117,6 +144,7 @@ class LogitsRunner {
 
   std::unique_ptr<CpuBackend> backend_;
   Position context_ = 0;
+  Position max_input_ = 0;  ///< of the encoder; 0: there is none
   std::size_t vocab_size_ = 0;
   std::size_t chunk_ = 1;
   std::vector<BlockId> table_;
@@ -143,6 +171,9 @@ void add_logits_command(CLI::App& program, Action& action) {
       "Reads one JSON object a line from stdin and writes one a line to stdout:\n"
       "  {\"tokens\", \"positions\"}  ->  {\"logits\"}\n"
       "  positions  whose logits are wanted, counted from 0; default: the last one\n"
+      "A model with an encoder needs the encoder's input as well, {\"encoder_tokens\"}; its "
+      "\"tokens\"\n"
+      "are what the decoder reads, beginning with its start token (sluice inspect shows it).\n"
       "Each line is a sequence of its own. Numbers are written so that they read back as the same\n"
       "floats; not a number is null. A line that can't be answered gives {\"error\"}.\n\n"
       "Example:\n"

@@ -9,14 +9,17 @@
 #include <csignal>
 #include <cstdio>
 #include <memory>
+#include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "actors/engine.hpp"
 #include "app/cli.hpp"
 #include "app/commands.hpp"
 #include "app/engine_options.hpp"
+#include "app/log_format.hpp"
 #include "engine/base/error.hpp"
-#include "kernels/cuda/device_info.hpp"
 #include "web/server.hpp"
 
 namespace sluice::app {
@@ -25,14 +28,18 @@ namespace {
 struct Options {
   EngineOptions engine;
   web::ServerOptions server;
-  double grace_seconds = 10.0;
+  double drain_seconds = 10.0;
+  std::string log_format = "text";
 };
+
+using OptionsPtr = std::shared_ptr<Options>;
+using Arguments = std::vector<std::string>;
 
 /// The signals that end the server, or make it read its files again (SIGHUP). Blocked in every
 /// thread, so that only take() gets them.
-class EndSignals {
+class Signals {
  public:
-  EndSignals() {
+  Signals() {
     sigemptyset(&set_);
     for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&set_, signal);
     // Before the first thread starts: threads inherit the mask.
@@ -69,18 +76,8 @@ std::string stop_policy(const PreparedEngine& prepared) {
       ends.empty() ? "none known: answers end at their maximum length" : ends);
 }
 
-void report_device() {
-  const kernels::CudaDevices cuda = kernels::cuda_devices();
-  if (cuda.devices.empty()) {
-    spdlog::info("computing on the CPU ({})", cuda.why_none);
-  } else {
-    spdlog::info("computing on the CPU; {} is present, but this version computes on the CPU only",
-                 cuda.devices.front().name);
-  }
-}
-
 /// Drains and stops; a second signal meanwhile ends the process at once.
-void stop(web::Server& server, Engine& engine, const EndSignals& signals,
+void stop(web::Server& server, Engine& engine, const Signals& signals,
           std::chrono::milliseconds grace) {
   std::atomic<bool> stopped{false};
   std::thread stopper([&] {
@@ -99,24 +96,52 @@ void stop(web::Server& server, Engine& engine, const EndSignals& signals,
   stopper.join();
 }
 
-void reload(web::Server& server) {
+std::pair<CLI::App*, OptionsPtr> declare(CLI::App& program);
+
+/// What command line and configuration file say now. Throws Error.
+Options read_again(const Arguments& arguments) {
+  CLI::App program;
+  program.set_config("--config");
+  program.allow_config_extras(CLI::config_extras_mode::ignore);  // sections of other commands
+  const OptionsPtr options = declare(program).second;
   try {
+    program.parse(Arguments(arguments.rbegin(), arguments.rend()));  // CLI11 wants the last first
+  } catch (const CLI::ParseError& error) {
+    throw Error(ErrorCode::kInvalidArgument, error.what());
+  }
+  return *options;
+}
+
+void apply_log_options(const Options& options) {
+  spdlog::set_level(spdlog::level::from_str(options.engine.log_level));
+  set_log_format(options.log_format);
+}
+
+/// What can change while the server runs: the log, how long a drain may take, certificate and keys.
+/// All or nothing.
+void reload(web::Server& server, Options& options, const Arguments& arguments) {
+  try {
+    const Options now = read_again(arguments);
     server.reload();
-    spdlog::info("SIGHUP: the files are read again");
+    options.engine.log_level = now.engine.log_level;
+    options.log_format = now.log_format;
+    options.drain_seconds = now.drain_seconds;
+    apply_log_options(options);
+    spdlog::info("SIGHUP: the files have been read again");
   } catch (const Error& error) {
     spdlog::error("SIGHUP: nothing is changed. {}", error.what());
   }
 }
 
-int serve(const Options& options) {
-  spdlog::set_level(spdlog::level::from_str(options.engine.log_level));
-  const EndSignals signals;
+int serve(Options options, const Arguments& arguments) {
+  apply_log_options(options);
+  const Signals signals;
 
   web::Server::check(options.server);
   PreparedEngine prepared = prepare_engine(options.engine.finish());
   fmt::print("{}\n{}\n", plan_table(prepared.plan, prepared.model_config), stop_policy(prepared));
   std::fflush(stdout);
-  report_device();
+  spdlog::info("{}", prepared.device_note);
   if (options.engine.warm_up) {
     const WarmUp warm = warm_up(prepared);
     spdlog::info("warm-up: {:.2f} s, {} of scratch memory measured, {} sequences of {} positions",
@@ -134,23 +159,26 @@ int serve(const Options& options) {
   int signal = 0;
   while (signal == 0 || signal == SIGHUP) {
     signal = signals.take(std::chrono::hours(1));
-    if (signal == SIGHUP) reload(server);
+    if (signal == SIGHUP) reload(server, options, arguments);
   }
-  const std::chrono::milliseconds grace(static_cast<std::int64_t>(options.grace_seconds * 1000.0));
-  spdlog::info("{}: taking no more connections, {} s for running streams",
-               signal == SIGINT ? "SIGINT" : "SIGTERM", options.grace_seconds);
-  stop(server, engine, signals, grace);
+  const std::chrono::milliseconds drain(static_cast<std::int64_t>(options.drain_seconds * 1000.0));
+  spdlog::info("{}: taking no more streams, {} s for running ones",
+               signal == SIGINT ? "SIGINT" : "SIGTERM", options.drain_seconds);
+  stop(server, engine, signals, drain);
   spdlog::info("stopped");
   return 0;
 }
 
 void add_server_options(CLI::App& command, web::ServerOptions& server) {
   const std::string group = "Server";
+  // The last one counts, so that what starts the program for others (an image) can give a default.
   command.add_option("--address", server.address, "Address to listen on")
       ->capture_default_str()
+      ->take_last()
       ->group(group);
   command.add_option("--port", server.port, "Port to listen on; 0 picks a free one")
       ->capture_default_str()
+      ->take_last()
       ->group(group);
   command
       .add_option("--api-keys", server.key_file,
@@ -207,24 +235,37 @@ void add_server_options(CLI::App& command, web::ServerOptions& server) {
       ->group(group);
 }
 
-}  // namespace
-
-void add_serve_command(CLI::App& program, Action& action) {
+/// Adds the command and says where its options will be.
+std::pair<CLI::App*, OptionsPtr> declare(CLI::App& program) {
   auto options = std::make_shared<Options>();
   CLI::App* command =
       program.add_subcommand("serve", "Serve a model: the page, WebSocket streams and HTTP");
+  command->fallthrough();  // --config may stand behind the command
   options->engine.add_to(*command, EngineUse::kService, false);
   add_server_options(*command, options->server);
   command
-      ->add_option("--grace", options->grace_seconds,
+      ->add_option("--drain-timeout,--grace", options->drain_seconds,
                    "Seconds that running streams get after SIGTERM")
       ->capture_default_str()
       ->check(CLI::Range(0.0, 86400.0))
       ->group("Server");
+  command->add_option("--log-format", options->log_format, "text, or json: one object a line")
+      ->capture_default_str()
+      ->take_last()
+      ->check(CLI::IsMember({"text", "json"}))
+      ->group("Server");
+  return {command, options};
+}
+
+}  // namespace
+
+void add_serve_command(CLI::App& program, Action& action, Arguments arguments) {
+  const auto [command, options] = declare(program);
   command->footer(
-      "SIGTERM or Ctrl-C: no more connections, running streams get their grace time, then the\n"
-      "program ends with 0. A second one ends it at once.\n"
-      "SIGHUP: TLS certificate and API keys are read again; connections go on.\n"
+      "SIGTERM or Ctrl-C: no more streams, running ones get --drain-timeout, then the program\n"
+      "ends with 0. A second one ends it at once.\n"
+      "SIGHUP: TLS certificate and API keys are read again, and from the configuration file\n"
+      "--log-level, --log-format and --drain-timeout; connections go on.\n"
       "\nExamples:\n"
       "  sluice serve\n"
       "  sluice serve -m model.gguf --context 8192 --sequences 4 --port 9000\n"
@@ -232,7 +273,9 @@ void add_serve_command(CLI::App& program, Action& action) {
       "  sluice key new alice --file keys.txt\n"
       "  sluice serve --address 0.0.0.0 --allow-host chat.example --api-keys keys.txt \\\n"
       "               --tls-cert fullchain.pem --tls-key privkey.pem");
-  command->callback([options, &action] { action = [options] { return serve(*options); }; });
+  command->callback([options = options, arguments = std::move(arguments), &action] {
+    action = [options, arguments] { return serve(*options, arguments); };
+  });
 }
 
 }  // namespace sluice::app

@@ -94,7 +94,14 @@ void add_endpoints(Router& router, const EndpointSources& sources) {
   router.add("GET", "/metrics", [&service, &counters, &hub](const HttpRequest&) {
     HttpResponse response;
     response.content_type = "text/plain; version=0.0.4; charset=utf-8";
-    response.body = metrics_text(service.stats(), hub.stats(), counters);
+    const EngineStats engine = service.stats();
+    const HubStats streams = hub.stats();
+    response.body = metrics_text({.info = service.info(),
+                                  .engine = engine,
+                                  .streams = streams,
+                                  .server = counters,
+                                  .devices = service.devices(),
+                                  .process = process_usage()});
     response.headers = {{"Cache-Control", "no-store"}};
     return response;
   });

@@ -1,7 +1,6 @@
 #include "web/listener.hpp"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <boost/asio/post.hpp>
 #include <boost/asio/strand.hpp>
@@ -10,6 +9,7 @@
 #include "engine/base/error.hpp"
 #include "web/http_session.hpp"
 #include "web/transport/tcp_transport.hpp"
+#include "web/web_log.hpp"
 
 namespace sluice::web {
 namespace {
@@ -78,7 +78,7 @@ void Listener::do_accept() {
 void Listener::on_accept(error_code error, tcp::socket socket) {
   if (error == asio::error::operation_aborted || !acceptor_.is_open()) return;
   if (error) {
-    spdlog::warn("A connection could not be accepted: {}.", error.message());
+    web_log()->warn("A connection could not be accepted: {}.", error.message());
     retry_.expires_after(kRetryDelay);
     retry_.async_wait([self = shared_from_this()](error_code) { self->do_accept(); });
     return;

@@ -1,7 +1,7 @@
 #include "web/router.hpp"
+#include "web/web_log.hpp"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <exception>
 #include <utility>
@@ -13,7 +13,7 @@ HttpResponse call(const HttpHandler& handler, const HttpRequest& request) {
   try {
     return handler(request);
   } catch (const std::exception& error) {
-    spdlog::error("The handler of {} failed: {}", request.path, error.what());
+    web_log()->error("The handler of {} failed: {}", request.path, error.what());
     return error_response(500, "internal", "The server failed to answer; its log says why.");
   }
 }

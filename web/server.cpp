@@ -1,11 +1,13 @@
 #include "web/server.hpp"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/ip/address.hpp>
+#include <boost/asio/strand.hpp>
 #include <exception>
 #include <optional>
 #include <thread>
@@ -14,10 +16,13 @@
 
 #include "engine/base/error.hpp"
 #include "web/endpoints.hpp"
+#include "web/http_session.hpp"
 #include "web/listener.hpp"
 #include "web/openai/text_endpoints.hpp"
 #include "web/server_context.hpp"
 #include "web/static_files.hpp"
+#include "web/transport/tcp_transport.hpp"
+#include "web/web_log.hpp"
 
 namespace sluice::web {
 namespace {
@@ -94,6 +99,8 @@ struct Server::Impl {
   void load_files();
   void warn_of_risks() const;
   void start();
+  void start_threads();
+  void adopt(int native_socket, std::string_view already_read);
   void stop(std::chrono::milliseconds grace);
   void finish_streams(std::chrono::milliseconds grace);
   void end_connections();
@@ -110,7 +117,7 @@ struct Server::Impl {
 void Server::Impl::load_files() {
   Files files = read_files(context->options);
   const std::string warning = files.certificate ? certificate_warning(*files.certificate) : "";
-  if (!warning.empty()) spdlog::warn("{}", warning);
+  if (!warning.empty()) web_log()->warn("{}", warning);
   context->certificate.set(std::move(files.certificate));
   context->keys.set(files.keys);
   for (const auto& connection : context->connections.all()) connection->check_key();
@@ -119,10 +126,10 @@ void Server::Impl::load_files() {
 void Server::Impl::warn_of_risks() const {
   if (address.is_loopback()) return;
   if (!context->needs_keys()) {
-    spdlog::warn("Listening on {} without keys: whoever reaches it may use the model.",
-                 address.to_string());
+    web_log()->warn("Listening on {} without keys: whoever reaches it may use the model.",
+                    address.to_string());
   } else if (!encrypted()) {
-    spdlog::warn(
+    web_log()->warn(
         "Keys travel unencrypted; use --tls-cert and --tls-key, or a proxy that speaks "
         "TLS before this server.");
   }
@@ -133,11 +140,38 @@ void Server::Impl::start() {
       std::make_shared<Listener>(context, asio::ip::tcp::endpoint(address, context->options.port));
   make_origins(listener->port());
   warn_of_risks();
+  start_threads();
+  listener->start();
+}
+
+void Server::Impl::start_threads() {
   work.emplace(context->io.get_executor());
   for (int i = 0; i < std::max(1, context->options.threads); ++i) {
     threads.emplace_back([this] { run_thread(); });
   }
-  listener->start();
+}
+
+void Server::Impl::adopt(int native_socket, std::string_view already_read) {
+  sockaddr_storage address_of_socket{};
+  socklen_t size = sizeof(address_of_socket);
+  asio::ip::tcp::socket socket(asio::make_strand(context->io));
+  boost::system::error_code error;
+  if (::getsockname(native_socket, reinterpret_cast<sockaddr*>(&address_of_socket), &size) == 0) {
+    const bool v6 = address_of_socket.ss_family == AF_INET6;
+    socket.assign(v6 ? asio::ip::tcp::v6() : asio::ip::tcp::v4(), native_socket, error);
+  }
+  if (!socket.is_open()) {
+    ::close(native_socket);
+    return;
+  }
+  if (context->closing || context->connections.size() >= context->options.limits.max_connections) {
+    return;
+  }
+  socket.set_option(asio::ip::tcp::no_delay(true), error);
+  boost::beast::flat_buffer buffer;
+  buffer.commit(asio::buffer_copy(buffer.prepare(already_read.size()), asio::buffer(already_read)));
+  continue_http_session(context, ClientStream(make_tcp_transport(std::move(socket))),
+                        std::move(buffer));
 }
 
 void Server::Impl::run_thread() {
@@ -147,15 +181,16 @@ void Server::Impl::run_thread() {
       return;
     } catch (const std::exception& error) {
       // Only lack of memory comes this far; the connection concerned is lost, the others go on.
-      spdlog::error("A handler of the web server failed: {}", error.what());
+      web_log()->error("A handler of the web server failed: {}", error.what());
     }
   }
 }
 
 void Server::Impl::stop(std::chrono::milliseconds grace) {
   if (threads.empty()) return;
-  listener->stop();
-  finish_streams(grace);
+  finish_streams(grace);  // meanwhile probes and metrics are answered
+  context->closing = true;
+  if (listener) listener->stop();
   end_connections();
   work.reset();
   for (std::thread& thread : threads) thread.join();
@@ -179,7 +214,7 @@ void Server::Impl::end_connections() {
   if (!connections.wait_until_empty(patience)) {
     for (const auto& connection : connections.all()) connection->abort();
     if (!connections.wait_until_empty(kAbortTime)) {
-      spdlog::warn("{} connections did not end in time.", connections.size());
+      web_log()->warn("{} connections did not end in time.", connections.size());
       context->io.stop();
     }
   }
@@ -203,6 +238,14 @@ Server::~Server() {
 
 void Server::start() {
   impl_->start();
+}
+
+void Server::start_without_port() {
+  impl_->start_threads();
+}
+
+void Server::adopt(int native_socket, std::string already_read) {
+  impl_->adopt(native_socket, already_read);
 }
 
 void Server::stop(std::chrono::milliseconds grace) {

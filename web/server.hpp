@@ -33,8 +33,15 @@ class Server {
   /// Listens and starts the threads. Throws Error(kIo) when the port can't be had.
   void start();
 
-  /// Takes no more connections and streams, waits up to `grace` for running streams, cancels the
-  /// rest (each gets its terminal event), closes WebSockets with 1001 and joins the threads.
+  /// Starts the threads without a port: connections come by adopt() alone.
+  void start_without_port();
+  /// From any thread: takes over a connected TCP socket from which `already_read` has been read.
+  /// Closes it when through with it, or at once when it can't take it.
+  void adopt(int native_socket, std::string already_read);
+
+  /// Takes no more streams and waits up to `grace` for running ones, while everything else is
+  /// answered; cancels the rest (each gets its terminal event), takes no more connections, closes
+  /// WebSockets with 1001 and joins the threads.
   /// Takes at most a few seconds beyond `grace`. Not to be called from the server's threads.
   void stop(std::chrono::milliseconds grace);
 

@@ -17,6 +17,21 @@ Arithmetic arithmetic_of(kernels::PackedFormat format) {
   return format == kernels::PackedFormat::kBF16 ? Arithmetic::kBf16 : Arithmetic::kInt8;
 }
 
+std::unique_ptr<Backend> make_backend(const std::shared_ptr<const ModelSource>& source,
+                                      const ModelConfig& config, const BenchSettings& settings) {
+  const CpuBackendOptions& options = settings.backend;
+  if (!settings.cuda) return make_cpu_backend(source, config, options);
+  CudaOfferRequest request;
+  request.kv_types = {options.kv_type_k, options.kv_type_v, options.kv_layers, 0};
+  request.max_batch_tokens = options.max_batch_tokens;
+  request.precise = options.precise;
+  request.fast_prefill = settings.fast_prefill;
+  const CudaOffer offer = offer_cuda(source, config, request);
+  if (!offer.why_not.empty())
+    throw Error(ErrorCode::kUnsupported, fmt::format("No CUDA device: {}.", offer.why_not));
+  return offer.make(config);
+}
+
 Position blocks_for(Position positions) {
   return (positions + kBlockSize - 1) / kBlockSize;
 }
@@ -29,7 +44,7 @@ BenchEngine::BenchEngine(const BenchSettings& settings, std::int32_t sequences, 
       options_(settings.backend),
       lengths_(static_cast<std::size_t>(sequences), 0) {
   config_.context_in_use = context;
-  backend_ = std::make_unique<CpuBackend>(source_, config_, options_);
+  backend_ = make_backend(source_, config_, settings);
   const std::int32_t each = blocks_for(context);
   KvPoolShape pool;
   pool.num_blocks = each * sequences;
@@ -54,7 +69,7 @@ BenchEngine::BenchEngine(const BenchSettings& settings, std::int32_t sequences, 
     else if (!embedding)
       layer_weights_ += elements;
     const kernels::PackedFormat format = packed_format_of(tensor.type);
-    if (!options_.precise && format != kernels::PackedFormat::kNone)
+    if (!options_.precise && !settings.cuda && format != kernels::PackedFormat::kNone)
       arithmetic_ = arithmetic_of(format);
   }
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/backend/cpu_backend.hpp"
+#include "engine/backend/cuda_offer.hpp"
 #include "engine/formats/model_source.hpp"
 #include "engine/model/model_config.hpp"
 
@@ -17,6 +18,8 @@ namespace sluice::bench {
 struct BenchSettings {
   std::filesystem::path model;
   CpuBackendOptions backend;
+  bool cuda = false;  ///< on a CUDA device, with the options that it shares with the CPU
+  bool fast_prefill = false;
   int repeats = 5;
 };
 
@@ -54,7 +57,7 @@ class BenchEngine {
   std::shared_ptr<const ModelSource> source_;
   ModelConfig config_;
   CpuBackendOptions options_;
-  std::unique_ptr<CpuBackend> backend_;
+  std::unique_ptr<Backend> backend_;
   std::shared_ptr<const SamplingParams> greedy_;
   std::vector<std::vector<BlockId>> tables_;  ///< of each sequence
   std::vector<Position> lengths_;             ///< positions in the KV

@@ -21,10 +21,14 @@ std::vector<double> repeat(int repeats, const std::function<double()>& measure) 
 }
 
 std::string table_of(const std::vector<Figure>& figures, const MachineLimits& limits) {
-  std::string text = fmt::format(
-      "machine: reads {:.1f} GB/s, {:.0f} GOP/s in 8-bit dot products, {:.0f} GFLOP/s "
-      "in bf16, {:.0f} in f32\n",
-      limits.read_gbs, limits.int8_gops, limits.bf16_gflops, limits.f32_gflops);
+  std::string text =
+      limits.int8_gops > 0
+          ? fmt::format(
+                "machine: reads {:.1f} GB/s, {:.0f} GOP/s in 8-bit dot products, {:.0f} GFLOP/s "
+                "in bf16, {:.0f} in f32\n",
+                limits.read_gbs, limits.int8_gops, limits.bf16_gflops, limits.f32_gflops)
+          : fmt::format("device: {:.1f} GB/s and {:.0f} GFLOP/s in f32 by its clocks\n",
+                        limits.read_gbs, limits.f32_gflops);
   std::string suite;
   for (const Figure& f : figures) {
     if (f.suite != suite) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 
 #include "kernels/cpu/cpu_info.hpp"
 #include "kernels/cpu/thread_pool.hpp"
@@ -19,6 +20,8 @@ struct MachineLimits {
 class LimitProbe {
  public:
   LimitProbe(kernels::Isa isa, int threads);
+  /// Nothing is measured: a device's limits by its data sheet or clocks.
+  explicit LimitProbe(const MachineLimits& known) : known_(known) {}
   ~LimitProbe();
   LimitProbe(const LimitProbe&) = delete;
   LimitProbe& operator=(const LimitProbe&) = delete;
@@ -26,8 +29,9 @@ class LimitProbe {
   MachineLimits measure();
 
  private:
-  kernels::Isa isa_;
-  kernels::ThreadPool threads_;
+  std::optional<MachineLimits> known_;
+  kernels::Isa isa_ = kernels::Isa::kScalar;
+  kernels::ThreadPool threads_{1};
   std::byte* memory_ = nullptr;
 };
 

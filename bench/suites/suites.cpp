@@ -6,6 +6,8 @@
 #include <array>
 #include <optional>
 
+#include "bench/suites/life_suites.hpp"
+
 namespace sluice::bench {
 namespace {
 
@@ -60,22 +62,27 @@ std::vector<Figure> run_decode(const BenchSettings& settings, LimitProbe& probe)
   return {figure};
 }
 
+Figure prefill_figure(BenchEngine& engine, const BenchSettings& settings, LimitProbe& probe,
+                      Position n) {
+  const std::vector<double> seconds = repeat(settings.repeats, [&] {
+    engine.set_length(0, 0);
+    return engine.prefill(0, n);
+  });
+  Figure figure;
+  figure.what = fmt::format("prompt of {}", n);
+  figure.unit = "tokens/s";
+  figure.value = spread_of(per_second(static_cast<double>(n), seconds));
+  set_limit(figure, engine.cost(static_cast<std::size_t>(n), 1, 0), spread_of(seconds).median,
+            engine.arithmetic(), probe.measure());
+  return figure;
+}
+
 std::vector<Figure> run_prefill(const BenchSettings& settings, LimitProbe& probe) {
   std::vector<Figure> figures;
   BenchEngine engine(settings, 1, 2048);
   for (const Position n : {128, 512, 2048}) {
-    const std::vector<double> seconds = repeat(settings.repeats, [&] {
-      engine.set_length(0, 0);
-      return engine.prefill(0, n);
-    });
-    Figure figure;
-    figure.suite = "prefill";
-    figure.what = fmt::format("prompt of {}", n);
-    figure.unit = "tokens/s";
-    figure.value = spread_of(per_second(static_cast<double>(n), seconds));
-    set_limit(figure, engine.cost(static_cast<std::size_t>(n), 1, 0), spread_of(seconds).median,
-              engine.arithmetic(), probe.measure());
-    figures.push_back(figure);
+    figures.push_back(prefill_figure(engine, settings, probe, n));
+    figures.back().suite = "prefill";
   }
   return figures;
 }
@@ -124,6 +131,25 @@ std::vector<Figure> run_kv(const BenchSettings& settings, LimitProbe& probe) {
   return figures;
 }
 
+/// The five rows by which engines are compared; see docs/performance.md.
+std::vector<Figure> run_compare(const BenchSettings& settings, LimitProbe& probe) {
+  std::vector<Figure> figures;
+  {
+    BenchEngine engine(settings, 1, 512);
+    figures.push_back(prefill_figure(engine, settings, probe, 512));
+  }
+  for (const std::size_t count : {1U, 8U, 32U}) {
+    BenchEngine engine(settings, static_cast<std::int32_t>(count), 64);
+    figures.push_back(decode_figure(engine, settings, probe, count, kPrompt));
+    figures.back().what = fmt::format("decode, {} stream{}", count, count == 1 ? "" : "s");
+  }
+  BenchEngine engine(settings, 1, 4096 + 64);
+  figures.push_back(decode_figure(engine, settings, probe, 1, 4096));
+  figures.back().what = "decode after 4096 positions";
+  for (Figure& figure : figures) figure.suite = "compare";
+  return figures;
+}
+
 /// Seconds for 256 new tokens after a prompt of 1024, from the start.
 double incremental_seconds(BenchEngine& engine) {
   engine.set_length(0, 0);
@@ -145,12 +171,8 @@ double recompute_seconds(BenchEngine& engine) {
 }
 
 Figure seconds_figure(const char* what, const std::vector<double>& seconds, double tokens) {
-  Figure figure;
-  figure.what = what;
-  figure.unit = "s";
-  figure.value = spread_of(seconds);
-  figure.note = fmt::format("{:.1f} tokens/s", tokens / figure.value.median);
-  return figure;
+  const Spread spread = spread_of(seconds);
+  return {{}, what, "s", spread, {}, 0, fmt::format("{:.1f} tokens/s", tokens / spread.median)};
 }
 
 std::vector<Figure> run_recompute(const BenchSettings& settings, LimitProbe&) {
@@ -213,13 +235,16 @@ std::vector<Figure> run_steps(const BenchSettings& settings, LimitProbe&) {
   return figures;
 }
 
-constexpr std::array<Suite, 7> kSuites = {{
+constexpr std::array<Suite, 10> kSuites = {{
     {"decode", "one stream, short context", run_decode},
     {"prefill", "prompts of 128, 512 and 2048 tokens", run_prefill},
     {"batch", "1 to 32 streams together, with latency and memory", run_batch},
     {"context", "one stream after 16 to 4096 positions", run_context},
     {"kv", "types of the KV cache after 4096 positions", run_kv},
+    {"compare", "prompt of 512, 1, 8 and 32 streams, after 4096 positions", run_compare},
     {"recompute", "the KV cache against computing everything anew", run_recompute},
+    {"answer", "the 10th and the 1000th token of an answer", run_answer},
+    {"start", "from the file to a backend that can step", run_start},
     {"steps", "cache, batch and 8-bit KV, one on top of the other", run_steps},
 }};
 

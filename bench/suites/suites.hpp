@@ -16,7 +16,7 @@ struct Suite {
   std::vector<Figure> (*run)(const BenchSettings& settings, LimitProbe& probe);
 };
 
-/// decode, prefill, batch, context, kv, recompute, steps.
+/// All but the one that needs a server.
 std::span<const Suite> suites();
 
 /// Null for an unknown name.

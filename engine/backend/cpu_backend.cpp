@@ -14,6 +14,7 @@
 #include "engine/backend/weight_packer.hpp"
 #include "engine/base/error.hpp"
 #include "engine/model/decoder_weights.hpp"
+#include "engine/model/encoder_config.hpp"
 #include "engine/sampling/sampler.hpp"
 #include "kernels/cpu/cpu_info.hpp"
 #include "kernels/cpu/kernels.hpp"
@@ -51,6 +52,8 @@ void check_experiments(const CpuBackendOptions& options, const ModelConfig& conf
                 fmt::format("sparse attention needs a window and a stride of at least 1, not {} "
                             "and {}",
                             sparse.window, sparse.stride));
+  if (sparse.active()) require_decoder_alone(config, "Sparse attention");
+  if (options.key_rank > 0) require_decoder_alone(config, "A key basis");
   if ((options.key_rank > 0) != (options.key_basis != nullptr))
     throw Error(ErrorCode::kInvalidArgument,
                 "keys of a lower rank need a key basis and a rank, not one of them");
@@ -75,10 +78,32 @@ CpuBackendOptions checked(CpuBackendOptions options, const ModelConfig& config) 
   return options;
 }
 
+/// The part that the decoder reads.
 DecoderSlice decoder_slice(const StepSlice& slice, std::size_t first_row) {
-  return {slice.tokens, static_cast<std::size_t>(slice.first_position), slice.blocks, first_row,
-          slice.more_blocks};
+  const auto skipped = static_cast<std::size_t>(slice.num_encoder_tokens());
+  return {std::span(slice.tokens).subspan(skipped),
+          static_cast<std::size_t>(slice.first_position) + skipped,
+          slice.blocks,
+          first_row,
+          slice.more_blocks,
+          static_cast<std::size_t>(slice.encoder_positions)};
 }
+
+/// What a step computes, of slices that have passed the checks.
+struct Work {
+  std::vector<EncoderInput> inputs{};
+  std::vector<DecoderSlice> slices{};
+  std::size_t rows = 0;  ///< of the decoder
+
+  void add(const StepSlice& slice) {
+    if (slice.num_encoder_tokens() > 0)
+      inputs.push_back(
+          {slice.encoder_input, static_cast<std::size_t>(slice.first_position), slice.blocks});
+    if (slice.num_decoder_tokens() == 0) return;
+    slices.push_back(decoder_slice(slice, rows));
+    rows += slices.back().tokens.size();
+  }
+};
 
 /// A token to be drawn: for which slice, from which row of the step.
 struct Draw {
@@ -104,8 +129,16 @@ struct CpuBackend::Impl {
   }
 
   SliceLimits limits() const {
-    return {config.vocab_size, options.max_batch_tokens, pool.shape(), config.widest_window(),
-            config.options.learned_positions ? config.context_length : 0};
+    return {config.vocab_size,
+            options.max_batch_tokens,
+            pool.shape(),
+            config.widest_window(),
+            config.options.learned_positions ? config.context_length : 0,
+            config.has_encoder()};
+  }
+  void compute(const Work& work) {
+    decoder.encode(work.inputs, pool);
+    decoder.forward(work.slices, pool);
   }
 
   DecoderWeights load_weights(std::shared_ptr<const ModelSource> source) {
@@ -156,9 +189,8 @@ StepResult CpuBackend::step(const StepBatch& batch) noexcept {
 }
 
 void CpuBackend::Impl::run(const StepBatch& batch, StepResult& result) {
-  std::vector<DecoderSlice> accepted;
+  Work work;
   std::vector<Draw> draws;
-  std::size_t rows = 0;
   for (const BlockMove& move : batch.moves) {
     if (pool.move(move)) continue;
     result.fatal = "a block was to be moved that the KV pool does not have";
@@ -167,13 +199,12 @@ void CpuBackend::Impl::run(const StepBatch& batch, StepResult& result) {
   const SliceLimits limits = this->limits();
   for (std::size_t i = 0; i < batch.slices.size(); ++i) {
     const StepSlice& slice = batch.slices[i];
-    result.slices[i].error = check_slice(slice, limits, rows);
+    result.slices[i].error = check_slice(slice, limits, work.rows);
     if (!result.slices[i].error.empty()) continue;
-    accepted.push_back(decoder_slice(slice, rows));
-    rows += slice.tokens.size();
-    if (slice.sample) draws.push_back({i, rows - 1});
+    work.add(slice);
+    if (slice.sample) draws.push_back({i, work.rows - 1});
   }
-  decoder.forward(accepted, pool);
+  compute(work);
   for (std::size_t i = 0; i < draws.size(); i += decoder.max_logits_rows())
     draw(batch, std::span(draws).subspan(i, std::min(decoder.max_logits_rows(), draws.size() - i)),
          result);
@@ -203,22 +234,23 @@ void CpuBackend::Impl::draw(const StepBatch& batch, std::span<const Draw> round,
 }
 
 std::vector<float> CpuBackend::logits(const StepBatch& batch) {
-  std::vector<std::size_t> rows(static_cast<std::size_t>(batch.num_tokens()));
+  std::size_t count = 0;
+  for (const StepSlice& slice : batch.slices)
+    count += static_cast<std::size_t>(std::max(slice.num_decoder_tokens(), 0));
+  std::vector<std::size_t> rows(count);
   std::iota(rows.begin(), rows.end(), std::size_t{0});
   return logits(batch, rows);
 }
 
 std::vector<float> CpuBackend::logits(const StepBatch& batch, std::span<const std::size_t> rows) {
   Impl& impl = *impl_;
-  std::vector<DecoderSlice> accepted;
-  std::size_t before = 0;
+  Work work;
   for (const StepSlice& slice : batch.slices) {
-    if (const std::string error = check_slice(slice, impl.limits(), before); !error.empty())
+    if (const std::string error = check_slice(slice, impl.limits(), work.rows); !error.empty())
       throw Error(ErrorCode::kInvalidArgument, error);
-    accepted.push_back(decoder_slice(slice, before));
-    before += slice.tokens.size();
+    work.add(slice);
   }
-  impl.decoder.forward(accepted, impl.pool);
+  impl.compute(work);
   std::vector<float> result;
   for (std::size_t i = 0; i < rows.size(); i += impl.decoder.max_logits_rows()) {
     const std::size_t count = std::min(impl.decoder.max_logits_rows(), rows.size() - i);

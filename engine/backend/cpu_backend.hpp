@@ -49,11 +49,12 @@ class CpuBackend final : public Backend {
   std::string description() const override;
 
   /// Runs a batch like a step (K and V are written) and returns the logits of every position of
-  /// every slice, [tokens of the batch x vocab_size], instead of drawing. For tools and tests.
+  /// every slice, [tokens of the batch x vocab_size], instead of drawing; with an encoder, of the
+  /// tokens that the decoder reads. For tools and tests.
   /// Throws Error(kInvalidArgument) with what would be a slice's error.
   std::vector<float> logits(const StepBatch& batch);
-  /// The same for some rows of the batch, [rows.size() x vocab_size]; a row is a token, counted
-  /// over all slices.
+  /// The same for some rows of the batch, [rows.size() x vocab_size]; a row is such a token,
+  /// counted over all slices.
   std::vector<float> logits(const StepBatch& batch, std::span<const std::size_t> rows);
 
   /// The keys of one position as they are stored, rotated, [KV heads x elements of a key]. For

@@ -60,9 +60,16 @@ CpuDecoder::CpuDecoder(const ModelConfig& config, DecoderWeights weights,
   cosines_ = take(sizes.cosines);
   sines_ = take(sizes.sines);
   logits_ = take(sizes.logits);
+  float* encoder_k = take(sizes.encoder_k);
+  float* encoder_v = take(sizes.encoder_v);
   float* rounded = take(sizes.rounded);
   products_.emplace(kernels, threads, next, sizes.per_thread, std::span(rounded, sizes.rounded));
   feed_forward_.emplace(config_, *products_, buffers, max_rows_);
+  if (config_.has_encoder())
+    encoder_.emplace(
+        config_, weights_, *products_, *feed_forward_,
+        EncoderBuffers{hidden_, normed_, block_, q_, k_, v_, attended_, encoder_k, encoder_v},
+        max_rows_);
   row_slices_.reserve(max_rows_);
 }
 
@@ -126,6 +133,10 @@ void CpuDecoder::run_layer(std::size_t index, std::span<const DecoderSlice> slic
   if (parallel && layer.ffn_norm.present()) ffn_input = normed_rows(layer.ffn_norm, ffn_normed_);
   attention_block(index, input, slices, place);
   add_block(layer.attention_post_norm);
+  if (layer.cross.present()) {
+    cross_attention_block(layer.cross, normed_rows(layer.cross.norm, normed_), slices, place);
+    add_block({});
+  }
   if (!parallel) ffn_input = normed_rows(layer.ffn_norm, normed_);
   feed_forward_->run(layer, ffn_input, rows_, block_);
   add_block(layer.ffn_post_norm);
@@ -140,6 +151,15 @@ void CpuDecoder::attention_block(std::size_t index, const float* input,
   rotate_and_store(index, place);
   attend(index, slices, place);
   products_->multiply(std::array{Product{&layer.attention_output, attended_, block_, rows_}});
+}
+
+void CpuDecoder::cross_attention_block(const CrossAttention& cross, const float* input,
+                                       std::span<const DecoderSlice> slices, const LayerKv& place) {
+  products_->multiply(std::array{Product{&cross.q, input, q_, rows_}});
+  kernels::AttentionOperands operands;
+  operands.scale = attention_scale_;
+  attend_slices(operands, slices, place, true);
+  products_->multiply(std::array{Product{&cross.output, attended_, block_, rows_}});
 }
 
 // -- attention ------------------------------------------------------------------------------------
@@ -176,6 +196,26 @@ void CpuDecoder::rotate_and_store(std::size_t index, const LayerKv& place) {
 
 void CpuDecoder::attend(std::size_t index, std::span<const DecoderSlice> slices,
                         const LayerKv& place) {
+  kernels::AttentionOperands operands;
+  operands.scale = attention_scale_;
+  const LayerOptions& sees = config_.layer(static_cast<std::int32_t>(index));
+  operands.window = size(sees.window);
+  operands.keep_first = size(sees.keep_first);
+  if (operands.window == 0 && sparse_.active()) {
+    operands.window = size(sparse_.window);
+    operands.every = size(sparse_.stride);
+  }
+  operands.softcap = config_.options.attention_softcap;
+  const std::vector<float>& sinks = weights_.layers[index].sinks;
+  operands.sinks = sinks.empty() ? nullptr : sinks.data();
+  operands.bias = weights_.bias.present() ? weights_.bias.table.data() : nullptr;
+  operands.bias_reach = weights_.bias.reach;
+  attend_slices(operands, slices, place, false);
+}
+
+void CpuDecoder::attend_slices(const kernels::AttentionOperands& shared,
+                               std::span<const DecoderSlice> slices, const LayerKv& place,
+                               bool cross) {
   const kernels::KvLayer& kv = place.kv;
   // One unit of work: some rows of one slice, for the query heads of one KV head.
   const auto pieces = [](const DecoderSlice& slice) {
@@ -184,30 +224,19 @@ void CpuDecoder::attend(std::size_t index, std::span<const DecoderSlice> slices,
   std::size_t units = 0;
   for (const DecoderSlice& slice : slices) units += pieces(slice) * kv.num_kv_heads;
 
-  kernels::AttentionOperands shared;
-  shared.stride = q_dim_;
-  shared.num_heads = size(config_.num_heads);
-  shared.scale = attention_scale_;
-  const LayerOptions& sees = config_.layer(static_cast<std::int32_t>(index));
-  shared.window = size(sees.window);
-  shared.keep_first = size(sees.keep_first);
-  if (shared.window == 0 && sparse_.active()) {
-    shared.window = size(sparse_.window);
-    shared.every = size(sparse_.stride);
-  }
-  shared.softcap = config_.options.attention_softcap;
-  const std::vector<float>& sinks = weights_.layers[index].sinks;
-  shared.sinks = sinks.empty() ? nullptr : sinks.data();
-
   const auto attend_unit = [&](std::size_t unit, std::size_t, std::size_t thread) {
     const DecoderSlice* slice = slices.data();
     for (; unit >= pieces(*slice) * kv.num_kv_heads; ++slice)
       unit -= pieces(*slice) * kv.num_kv_heads;
     kernels::AttentionOperands operands = shared;
+    operands.stride = q_dim_;
+    operands.num_heads = size(config_.num_heads);
     operands.q = q_ + slice->first_row * q_dim_;
     operands.out = attended_ + slice->first_row * q_dim_;
     operands.first_position = slice->first_position;
     operands.blocks = slice->table(place.group).data();
+    operands.first_seen = slice->encoder_positions;
+    operands.seen_end = cross ? slice->encoder_positions : 0;
     const std::size_t row = unit / kv.num_kv_heads * kernels::kAttentionRows;
     kernels_.attention(kv, operands, unit % kv.num_kv_heads, row,
                        std::min(row + kernels::kAttentionRows, slice->tokens.size()),

@@ -2,11 +2,13 @@
 //
 //   x = scale * embedding[token] (+ position[p])
 //   for each layer:  x += post(Wo attention(rope(Wq n), rope(Wk n), Wv n))   with n = norm(x)
+//                    x += Wo' attention(Wq' n, K', V')                       with n = norm(x)
 //                    x += post(feed_forward(n))                              with n = norm(x)
 //   logits = cap(scale * Wout norm(x))
 //
 // Which norms, scales and caps there are is the model's configuration. In a parallel block both
-// parts read the x from before the layer.
+// parts read the x from before the layer. K' and V' of the cross-attention come from the encoder,
+// where there is one (cpu_encoder.hpp).
 //
 // All sequences of a step go through the matrices together, so each weight is read once a step.
 #pragma once
@@ -18,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/backend/cpu_encoder.hpp"
 #include "engine/backend/cpu_feed_forward.hpp"
 #include "engine/backend/cpu_kv_pool.hpp"
 #include "engine/backend/cpu_products.hpp"
@@ -40,6 +43,7 @@ struct DecoderSlice {
   std::span<const BlockId> blocks;
   std::size_t first_row = 0;  ///< of the step's rows; set by the caller, ascending, no gaps
   std::span<const std::vector<BlockId>> more_blocks{};  ///< tables of the groups after the first
+  std::size_t encoder_positions = 0;  ///< the first positions hold what cross-attention reads
 
   std::span<const BlockId> table(std::size_t group) const {
     return group == 0 ? blocks : std::span<const BlockId>(more_blocks[group - 1]);
@@ -53,6 +57,12 @@ class CpuDecoder {
              std::int32_t max_sampled_rows);
   CpuDecoder(const CpuDecoder&) = delete;
   CpuDecoder& operator=(const CpuDecoder&) = delete;
+
+  /// Runs the encoder: K and V of the cross-attention into the pool. Before the forward() that
+  /// reads them. Each input has at most max_batch_tokens tokens.
+  void encode(std::span<const EncoderInput> inputs, const CpuKvPool& pool) {
+    if (!inputs.empty()) encoder_->run(inputs, pool);
+  }
 
   /// Computes the hidden state of every row and writes K and V. At most max_batch_tokens rows.
   void forward(std::span<const DecoderSlice> slices, const CpuKvPool& pool);
@@ -83,8 +93,13 @@ class CpuDecoder {
   /// block = Wo attention(input).
   void attention_block(std::size_t index, const float* input, std::span<const DecoderSlice> slices,
                        const LayerKv& place);
+  void cross_attention_block(const CrossAttention& cross, const float* input,
+                             std::span<const DecoderSlice> slices, const LayerKv& place);
   void rotate_and_store(std::size_t index, const LayerKv& place);
   void attend(std::size_t index, std::span<const DecoderSlice> slices, const LayerKv& place);
+  /// What a slice adds to `shared` is filled in; `cross`: rows see the encoder's positions.
+  void attend_slices(const kernels::AttentionOperands& shared, std::span<const DecoderSlice> slices,
+                     const LayerKv& place, bool cross);
 
   /// The residual stream's norm, in `buffer`; the stream itself when there is no norm.
   const float* normed_rows(const Norm& norm, float* buffer);
@@ -125,6 +140,7 @@ class CpuDecoder {
   float* logits_ = nullptr;
   std::optional<CpuProducts> products_;
   std::optional<CpuFeedForward> feed_forward_;
+  std::optional<CpuEncoder> encoder_;
 };
 
 }  // namespace sluice

@@ -57,6 +57,9 @@ void CpuFeedForward::activate(float* gate, float* up, std::size_t n) const {
     case Activation::kGelu:
       gated_ ? k.gelu_multiply(gate, up, n) : k.gelu(up, n);
       break;
+    case Activation::kRelu:  // not a number stays one
+      for (std::size_t i = 0; i < n; ++i) up[i] = up[i] < 0.0F ? 0.0F : up[i];
+      break;
     case Activation::kClampedSwish:
       k.clamped_swish_multiply(gate, up, n);
       break;

@@ -14,9 +14,11 @@ struct SliceLimits {
   KvPoolShape pool;        ///< num_blocks 0: none allocated
   Position window = 0;     ///< positions that attention sees at most; 0: all
   Position positions = 0;  ///< that the model has vectors for; 0: any number
+  bool encoder = false;    ///< sequences begin with an encoder's input
 };
 
-/// Empty when all is well, else one sentence. `tokens_before` are already part of the step.
+/// Empty when all is well, else one sentence. `tokens_before` are already part of the step (with an
+/// encoder: those that the decoder reads).
 std::string check_slice(const StepSlice& slice, const SliceLimits& limits,
                         std::size_t tokens_before);
 

@@ -26,18 +26,23 @@ void collect(FeedForward& block, std::vector<kernels::WeightMatrix*>& found) {
     found.push_back(&projection->weight);
 }
 
+void collect(LayerWeights& layer, std::vector<kernels::WeightMatrix*>& found) {
+  CrossAttention& cross = layer.cross;
+  for (Projection* projection : {&layer.q, &layer.k, &layer.v, &layer.attention_output, &cross.q,
+                                 &cross.k, &cross.v, &cross.output})
+    found.push_back(&projection->weight);
+  collect(layer.ffn, found);
+  found.push_back(&layer.moe.router.weight);
+  for (FeedForward& expert : layer.moe.experts) collect(expert, found);
+  collect(layer.moe.shared, found);
+}
+
 /// Every matrix that products use, in the order of a step.
 std::vector<kernels::WeightMatrix*> packable_matrices(DecoderWeights& weights,
                                                       const kernels::KernelTable& kernels) {
   std::vector<kernels::WeightMatrix*> found;
-  for (LayerWeights& layer : weights.layers) {
-    for (Projection* projection : {&layer.q, &layer.k, &layer.v, &layer.attention_output})
-      found.push_back(&projection->weight);
-    collect(layer.ffn, found);
-    found.push_back(&layer.moe.router.weight);
-    for (FeedForward& expert : layer.moe.experts) collect(expert, found);
-    collect(layer.moe.shared, found);
-  }
+  for (LayerWeights& layer : weights.encoder.layers) collect(layer, found);
+  for (LayerWeights& layer : weights.layers) collect(layer, found);
   found.push_back(&weights.lm_head.weight);
   std::erase_if(found, [&](const auto* matrix) { return !worth_packing(*matrix, kernels); });
   return found;
@@ -59,7 +64,8 @@ std::size_t resident_weights_bytes(const ModelSource& source, const kernels::Ker
     matrix.packable = packed_format_of(tensor.type);
     matrix.cols = static_cast<std::size_t>(tensor.shape[0]);
     matrix.rows = tensor.shape.size() < 2 ? 1 : static_cast<std::size_t>(tensor.shape[1]);
-    const bool looked_up = tensor.name == "token_embd.weight" && !tied;
+    const bool looked_up =
+        (tensor.name == "token_embd.weight" && !tied) || tensor.name.ends_with("attn_rel_b.weight");
     if (kernels == nullptr || looked_up || !worth_packing(matrix, *kernels))
       bytes += tensor.data.size();
     else

@@ -60,12 +60,15 @@ bool contains(std::string_view text, std::string_view part) {
 bool stays_exact(const TensorToQuantize& tensor) {
   return tensor.shape.size() < 2 || !tensor.name.ends_with(".weight") ||
          contains(tensor.name, "_norm") || contains(tensor.name, "ffn_gate_inp") ||
-         tensor.name.starts_with("position_embd") || tensor.name.starts_with("rope_");
+         contains(tensor.name, "attn_rel_b") || tensor.name.starts_with("position_embd") ||
+         tensor.name.starts_with("rope_");
 }
 
+/// Of "blk.3.attn_v.weight", "dec.blk.3.attn_v.weight": 3.
 std::int64_t layer_of(std::string_view name) {
   constexpr std::string_view kPrefix = "blk.";
   std::int64_t layer = -1;
+  name.remove_prefix(std::min(name.find(kPrefix), name.size()));
   if (name.starts_with(kPrefix)) {
     std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), layer);
   }

@@ -10,6 +10,7 @@
 #include "engine/backend/cpu_backend.hpp"
 #include "engine/base/error.hpp"
 #include "engine/evaluate/symmetric_eigen.hpp"
+#include "engine/model/encoder_config.hpp"
 
 namespace sluice {
 namespace {
@@ -118,6 +119,7 @@ class Calibration {
 KeyBasis calibrate_keys(std::shared_ptr<const ModelSource> source, const ModelConfig& config,
                         std::span<const TokenId> tokens, const CalibrationOptions& options,
                         const CalibrationProgress& progress) {
+  require_decoder_alone(config, "A key basis");
   if (options.context < 1)
     throw Error(ErrorCode::kInvalidArgument, "A calibration window needs at least 1 token.");
   if (static_cast<std::size_t>(config.head_dim) > kMostKeyElements)

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "engine/base/error.hpp"
+#include "engine/model/encoder_config.hpp"
 
 namespace sluice {
 namespace {
@@ -78,6 +79,7 @@ std::unique_ptr<TokenModel> make_token_model(std::shared_ptr<const ModelSource> 
   if (context < 2)
     throw Error(ErrorCode::kInvalidArgument,
                 "An evaluation needs a context of at least 2 positions: one to see, one to guess.");
+  require_decoder_alone(config, "An evaluation of a text");
   ModelConfig in_use = config;
   in_use.context_in_use = context;
   return std::make_unique<CpuTokenModel>(std::move(source), in_use, options, context);

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "engine/base/error.hpp"
+#include "engine/formats/hf_encoder.hpp"
 #include "engine/formats/hf_family.hpp"
 #include "engine/formats/quote_text.hpp"
 
@@ -317,6 +318,18 @@ constexpr HfFamily kFamilies[] = {
      .rules = kGlm4Rules,
      .tied = false,
      .default_head_dim = 128},
+    {.model_type = "t5",
+     .class_name = "T5ForConditionalGeneration",
+     .architecture = "t5",
+     .rules = kT5Rules,
+     .tied = true,
+     .encoder = true},
+    {.model_type = "mt5",
+     .class_name = "MT5ForConditionalGeneration",
+     .architecture = "t5",
+     .rules = kT5Rules,
+     .tied = true,
+     .encoder = true},
 };
 // clang-format on
 

@@ -22,7 +22,8 @@ enum class HfTransform : std::uint8_t {
 };
 
 /// Name of one tensor in both forms, without ".weight" and ".bias" and without "layers.N.". A "#"
-/// stands for the number of an expert.
+/// stands for the number of an expert. With an encoder the names are whole, and a "#" stands for
+/// the number of the layer.
 struct HfTensorRule {
   std::string_view hf;
   std::string_view gguf;
@@ -54,6 +55,7 @@ struct HfFamily {
   HfWindow window = HfWindow::kNone;
   HfActivation activation = HfActivation::kSilu;
   std::int64_t default_head_dim = 0;  ///< 0: hidden size / heads
+  bool encoder = false;               ///< an encoder and a decoder, see hf_encoder.hpp
 };
 
 /// The family that a configuration names. Throws Error(kUnsupported), with the list of those

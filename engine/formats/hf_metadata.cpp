@@ -7,6 +7,7 @@
 #include <optional>
 #include <string_view>
 
+#include "engine/formats/hf_encoder.hpp"
 #include "engine/formats/hf_metadata_writer.hpp"
 #include "engine/formats/hf_rope.hpp"
 #include "engine/formats/hf_window.hpp"
@@ -27,6 +28,10 @@ class MetadataReader {
 
   HfMetadata read() {
     out_.set_global("general.architecture", std::string(family_.architecture));
+    if (family_.encoder) {
+      read_hf_encoder(config_, family_, metadata_, out_);
+      return std::move(metadata_);
+    }
     read_sizes();
     read_heads();
     read_epsilon();

@@ -100,9 +100,24 @@ HfTransform transform_of(const HfFamily& family, const HfTensorRule& rule,
   return family.norms_less_one && is_norm ? HfTransform::kAddOne : rule.transform;
 }
 
+/// The rules hold whole names; "#" is the layer in both forms.
+std::optional<HfTensorName> name_with_encoder(const HfFamily& family, std::string_view name) {
+  std::string_view rest = name;
+  const std::string_view suffix = take_suffix(rest);
+  if (suffix != ".weight") return std::nullopt;
+  for (const HfTensorRule& rule : family.rules) {
+    std::string_view layer;
+    if (!matches(rule.hf, rest, layer)) continue;
+    if (rule.transform == HfTransform::kDrop) return HfTensorName{{}, HfTransform::kDrop};
+    return HfTensorName{gguf_name(rule, {}, layer, suffix), rule.transform};
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<HfTensorName> hf_tensor_name(const HfFamily& family, std::string_view name) {
+  if (family.encoder) return name_with_encoder(family, name);
   for (const std::string_view part : kOtherParts) {
     if (name.starts_with(part)) return HfTensorName{{}, HfTransform::kDrop};
   }

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "engine/base/error.hpp"
+#include "engine/model/encoder_config.hpp"
 
 namespace sluice {
 namespace {
@@ -54,6 +55,7 @@ Position KvBudget::of_layer(std::int32_t layer) const {
 ModelConfig with_budget(ModelConfig config, const KvBudget& budget) {
   check(config, budget);
   if (budget.policy != KvBudgetPolicy::kTrim || budget.layers.empty()) return config;
+  require_decoder_alone(config, "A KV budget that trims");
   std::vector<LayerOptions> layers;
   for (std::int32_t i = 0; i < config.num_layers; ++i) {
     layers.push_back(config.layer(i));

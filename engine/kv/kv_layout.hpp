@@ -42,7 +42,8 @@ struct KvBudget {
 
 /// The model as it runs under a budget: with kTrim layers that would see more have a window. A
 /// window that is narrower already stays. Throws Error(kInvalidArgument): a budget without room
-/// for a token beside keep_first, layers that the model does not have.
+/// for a token beside keep_first, layers that the model does not have; Error(kUnsupported): a model
+/// with an encoder, whose attention sees everything.
 ModelConfig with_budget(ModelConfig config, const KvBudget& budget);
 
 /// Longest sequence that a budget allows; 0: no limit. Throws as with_budget.

@@ -169,8 +169,9 @@ MemoryPlan make_plan(const ModelConfig& config, std::size_t weights_bytes,
   plan.weights_bytes = weights_bytes;
   plan.scratch_measured = request.measured_scratch_bytes > 0;
   plan.scratch_bytes =
-      plan.scratch_measured
-          ? request.measured_scratch_bytes
+      plan.scratch_measured ? request.measured_scratch_bytes
+      : request.device_scratch_bytes > 0
+          ? request.device_scratch_bytes
           : estimate_scratch_bytes(config, request.max_batch_tokens,
                                    std::min<Position>(request.max_batch_tokens, kMaxSampledRows),
                                    request.threads);
@@ -184,6 +185,7 @@ MemoryPlan make_plan(const ModelConfig& config, std::size_t weights_bytes,
   plan.block_size = request.block_size;
   plan.swap_bytes = request.swap_bytes;
   plan.swap_file = request.swap_file;
+  plan.on_device = request.on_device;
   plan.max_chunk = std::clamp(request.prefill_chunk, 1, request.max_batch_tokens);
   Position longest = config.context_length;
   if (const Position allowed = longest_under(config, request.budget); allowed > 0) {

@@ -40,6 +40,8 @@ struct PlanRequest {
   std::string swap_file{};                 ///< where they go; empty: main memory
   Position prefill_chunk = 256;            ///< tokens of one sequence in a step
   std::size_t measured_scratch_bytes = 0;  ///< by a warm-up; 0: an upper bound is computed
+  std::size_t device_scratch_bytes = 0;    ///< that bound for a device; 0: the CPU backend's
+  bool on_device = false;  ///< the memory is a device's; swap space lies in main memory
   Position max_batch_tokens = 512;
   std::int32_t threads = 0;            ///< of the backend; 0: as many as the machine has
   std::size_t memory_limit_bytes = 0;  ///< 0: what the machine has available now
@@ -69,6 +71,7 @@ struct MemoryPlan {
   std::vector<std::int32_t> group_of_layer{};
   std::size_t swap_bytes = 0;
   std::string swap_file{};
+  bool on_device = false;
   Position max_chunk = 512;
   Position context = 0;
   std::int32_t sequences = 0;             ///< that fit at `context` at the same time
@@ -78,9 +81,10 @@ struct MemoryPlan {
   DType kv_type_v = DType::kF16;
   std::vector<KvLayerTypes> kv_layers{};
 
-  /// Swap space counts when it is in main memory.
+  /// Swap space counts when it is in the memory that is planned.
   std::size_t total_bytes() const {
-    return weights_bytes + scratch_bytes + kv_pool_bytes + (swap_file.empty() ? swap_bytes : 0);
+    const bool beside = swap_file.empty() && !on_device;
+    return weights_bytes + scratch_bytes + kv_pool_bytes + (beside ? swap_bytes : 0);
   }
 };
 

@@ -134,6 +134,10 @@ std::vector<Row> rows_of(const MemoryPlan& plan, const ModelConfig& config) {
       {"what binds", std::string(limit_sentence(plan.binding)), ""},
   };
   rows.insert(rows.end(), rest.begin(), rest.end());
+  // A position of the input holds the K and V that cross-attention reads, of the same size.
+  if (config.has_encoder())
+    rows.push_back({"encoder's input", fmt::format("{}", config.encoder.max_input),
+                    "tokens at most, a KV position each, kept as long as the sequence"});
   return rows;
 }
 
@@ -205,6 +209,8 @@ std::string plan_json(const MemoryPlan& plan, const ModelConfig& config) {
       .field("kv_heads", config.num_kv_heads)
       .field("head_dim", config.head_dim)
       .field("model_context", config.context_length)
+      .field("encoder_layers", config.encoder.num_layers)
+      .field("max_encoder_input", config.encoder.max_input)
       .field("kv_type_k", traits(plan.kv_type_k).name)
       .field("kv_type_v", traits(plan.kv_type_v).name);
   json.key("kv_layers").begin_array();

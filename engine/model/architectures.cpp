@@ -164,10 +164,17 @@ constexpr Architecture gpt_oss() {
   return a;
 }
 
+constexpr Architecture t5() {
+  Architecture a{"t5"};
+  a.options.attention_scale = 1.0F;
+  a.encoder = true;
+  return a;
+}
+
 constexpr std::array kArchitectures{
     llama(),  qwen2(),   qwen2moe(), qwen3("qwen3"), qwen3("qwen3moe"), gemma(),    gemma2(),
     gemma3(), phi3(),    gpt2(),     falcon(),       gptneox(),         stablelm(), starcoder2(),
-    olmo2(),  cohere2(), glm4(),     granite(),      smollm3(),         gpt_oss()};
+    olmo2(),  cohere2(), glm4(),     granite(),      smollm3(),         gpt_oss(),  t5()};
 
 }  // namespace
 

@@ -38,6 +38,8 @@ struct Architecture {
   /// The block is parallel with a shared norm when the first layer has no norm before its
   /// feed-forward part.
   bool parallel_without_ffn_norm = false;
+  bool encoder =
+      false;  ///< an encoder and a decoder with relative positions, see encoder_config.hpp
 };
 
 /// All architectures that this build runs.

@@ -16,7 +16,8 @@ std::size_t whole_lines(std::size_t floats) {
 
 std::size_t DecoderScratch::floats(std::int32_t threads) const {
   return hidden + normed + ffn_normed + block + q + k + v + attended + gate + up + routed + scores +
-         cosines + sines + logits + rounded + per_thread * static_cast<std::size_t>(threads);
+         cosines + sines + logits + encoder_k + encoder_v + rounded +
+         per_thread * static_cast<std::size_t>(threads);
 }
 
 DecoderScratch decoder_scratch(const ModelConfig& config, Position max_batch_tokens,
@@ -41,6 +42,10 @@ DecoderScratch decoder_scratch(const ModelConfig& config, Position max_batch_tok
   s.scores = whole_lines(rows * size(experts.count));
   s.cosines = s.sines = whole_lines(rows * size(config.rope_dims) / 2 * config.ropes.size());
   s.logits = whole_lines(std::min(rows, size(max_sampled_rows)) * size(config.vocab_size));
+  if (config.has_encoder()) {
+    const std::size_t padded = (rows + kEncoderBlock - 1) / kEncoderBlock * kEncoderBlock;
+    s.encoder_k = s.encoder_v = whole_lines(padded * kv_dim);
+  }
   // Products that share an input need a form of it each when their weights have different types.
   const auto rounded = [](std::size_t count, std::size_t cols, std::size_t forms) {
     return whole_lines(forms * count * kernels::prepared_row_bytes_max(cols) / sizeof(float));

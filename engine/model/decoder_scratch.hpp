@@ -9,6 +9,9 @@
 
 namespace sluice {
 
+/// Positions of a block in the encoder's own K and V.
+inline constexpr std::size_t kEncoderBlock = 16;
+
 /// Sizes in floats, each rounded up to a cache line.
 struct DecoderScratch {
   std::size_t hidden = 0;      ///< [rows x hidden]: the residual stream
@@ -26,6 +29,8 @@ struct DecoderScratch {
   std::size_t cosines = 0;     ///< [ropes x rows x rope_dims / 2]
   std::size_t sines = 0;       ///< likewise
   std::size_t logits = 0;      ///< [sampled rows x vocab]
+  std::size_t encoder_k = 0;   ///< K of one layer for the encoder's rows, in whole blocks
+  std::size_t encoder_v = 0;   ///< likewise
   std::size_t rounded = 0;     ///< the inputs of a product after rounding to 8 bits
   std::size_t per_thread = 0;  ///< decoded weights or an attention tile, one for each thread
 

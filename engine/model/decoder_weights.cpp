@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "engine/base/error.hpp"
+#include "engine/model/encoder_weights.hpp"
 #include "engine/model/feed_forward_binder.hpp"
 #include "engine/model/tensor_binder.hpp"
 
@@ -146,9 +147,13 @@ DecoderWeights bind_decoder_weights(std::shared_ptr<const ModelSource> source,
   if (config.options.learned_positions)
     weights.position_embedding =
         binder.matrix("position_embd.weight", config.hidden_size, config.context_length);
-  for (std::int32_t i = 0; i < config.num_layers; ++i)
-    weights.layers.push_back(bind_layer(binder, config, i));
-  weights.output_norm = bind_norm(binder, "output_norm", config);
+  if (config.has_encoder()) {
+    bind_encoder_decoder(binder, config, weights);
+  } else {
+    for (std::int32_t i = 0; i < config.num_layers; ++i)
+      weights.layers.push_back(bind_layer(binder, config, i));
+    weights.output_norm = bind_norm(binder, "output_norm", config);
+  }
   if (binder.has("output.weight") || !config.tied_embeddings)
     weights.lm_head = bind_projection(binder, "output", config.hidden_size, config.vocab_size);
   else

@@ -11,6 +11,7 @@
 
 #include "engine/formats/model_source.hpp"
 #include "engine/model/model_config.hpp"
+#include "engine/model/relative_bias.hpp"
 #include "engine/model/rope_table.hpp"
 #include "kernels/cpu/kernels.hpp"
 
@@ -45,6 +46,18 @@ struct MixtureOfExperts {
   Projection shared_gate;            ///< hidden -> 1: its sigmoid scales the shared expert's part
 };
 
+/// Attention of the decoder to what the encoder gives: q from the decoder's stream, k and v from
+/// the encoder's output.
+struct CrossAttention {
+  Norm norm;          ///< [hidden], before it
+  Projection q;       ///< hidden -> heads * head_dim
+  Projection k;       ///< hidden -> kv_dim
+  Projection v;       ///< hidden -> kv_dim
+  Projection output;  ///< heads * head_dim -> hidden
+
+  bool present() const { return q.present(); }
+};
+
 struct LayerWeights {
   Norm attention_norm;          ///< [hidden], before attention
   Projection q;                 ///< hidden -> heads * head_dim
@@ -55,10 +68,17 @@ struct LayerWeights {
   std::vector<float> sinks;     ///< [heads]; or empty
   Projection attention_output;  ///< heads * head_dim -> hidden
   Norm attention_post_norm;     ///< [hidden], of attention's output
+  CrossAttention cross;         ///< of a decoder with an encoder, after attention; or absent
   Norm ffn_norm;                ///< [hidden], before the feed-forward part
   FeedForward ffn;              ///< when there are no experts
   MixtureOfExperts moe;         ///< `experts` is empty: none
   Norm ffn_post_norm;           ///< [hidden], of the feed-forward part's output
+};
+
+struct EncoderWeights {
+  std::vector<LayerWeights> layers;  ///< empty: there is no encoder
+  Norm output_norm;                  ///< [hidden]
+  RelativeBias bias;                 ///< of all its layers
 };
 
 struct DecoderWeights {
@@ -69,7 +89,9 @@ struct DecoderWeights {
   Norm output_norm;              ///< [hidden]
   Projection lm_head;            ///< hidden -> vocab; the embedding when tied
   std::vector<RopeTable> ropes;  ///< as ModelConfig::ropes
-  std::size_t bytes = 0;         ///< of all tensors together
+  RelativeBias bias;             ///< of the self-attention in all layers; or empty
+  EncoderWeights encoder;
+  std::size_t bytes = 0;  ///< of all tensors together
 };
 
 /// Throws Error that names tensor and file: kCorrupt (missing, wrong shape), kUnsupported

@@ -12,6 +12,7 @@
 #include "engine/base/error.hpp"
 #include "engine/formats/quote_text.hpp"
 #include "engine/model/architectures.hpp"
+#include "engine/model/encoder_config.hpp"
 #include "engine/model/layer_options.hpp"
 #include "engine/model/metadata_reader.hpp"
 
@@ -57,9 +58,10 @@ class ConfigReader {
     read_experts();
     read_scales();
     read_block_form();
-    read_rope_and_windows(keys_, architecture_, config_);
+    if (!architecture_.encoder) read_rope_and_windows(keys_, architecture_, config_);
     config_.vocab_size = read_vocab_size();
     config_.tied_embeddings = source().find_tensor("output.weight") == nullptr;
+    if (architecture_.encoder) read_encoder(keys_, config_);
     return config_;
   }
 

@@ -48,6 +48,7 @@ enum class NormKind {
 enum class Activation {
   kSilu,         ///< x sigmoid(x)
   kGelu,         ///< x Phi(x), by its tanh form
+  kRelu,         ///< max(x, 0)
   kClampedSwish  ///< gate capped at 7, times sigmoid(1.702 gate), times (up within 7) + 1
 };
 
@@ -102,6 +103,22 @@ struct DecoderOptions {
   float final_softcap = 0.0F;      ///< the same for logits
 };
 
+/// The encoder of an encoder-decoder model (Raffel et al. 2020, T5). Its layers have the sizes and
+/// options of the decoder's; attention sees the whole input, and each layer of the decoder has a
+/// cross-attention to what the encoder gives.
+struct EncoderConfig {
+  std::int32_t num_layers = 0;  ///< 0: there is no encoder
+  Position max_input = 0;       ///< tokens of the longest input
+  TokenId decoder_start = 0;    ///< what the decoder reads first
+};
+
+/// Scores of attention get a bias that follows from the distance of the two positions: one value
+/// for each head and bucket of distances, the same in all layers of a stack.
+struct RelativePositions {
+  std::int32_t buckets = 0;         ///< 0: no such bias
+  std::int32_t max_distance = 128;  ///< from here on all distances share a bucket
+};
+
 /// What layers of one model differ in.
 struct LayerOptions {
   Position window = 0;      ///< positions that attention sees, the own one included; 0: all
@@ -110,16 +127,17 @@ struct LayerOptions {
 };
 
 struct ModelConfig {
-  std::string architecture;  ///< as the file names it, e.g. "llama"
-  std::string name;          ///< for people; falls back to the file name
-  std::int32_t num_layers = 0;
+  std::string architecture;     ///< as the file names it, e.g. "llama"
+  std::string name;             ///< for people; falls back to the file name
+  std::int32_t num_layers = 0;  ///< of the decoder
   std::int32_t hidden_size = 0;
   std::int32_t num_heads = 0;
   std::int32_t num_kv_heads = 0;  ///< divides num_heads
   std::int32_t head_dim = 0;
   std::int32_t ffn_size = 0;
   std::int32_t vocab_size = 0;
-  Position context_length = 0;  ///< longest sequence the model was made for
+  /// Longest sequence the model was made for; with an encoder, input and output together.
+  Position context_length = 0;
   /// Longest sequence that will be run; 0: context_length. Chooses the factors of kLongRope.
   Position context_in_use = 0;
   float norm_epsilon = 1e-5F;
@@ -128,8 +146,11 @@ struct ModelConfig {
   std::vector<LayerOptions> layers;      ///< one a layer; empty: all alike, by default
   ExpertConfig experts;
   DecoderOptions options;
+  EncoderConfig encoder;
+  RelativePositions relative_positions;
   bool tied_embeddings = false;  ///< LM head uses the token embedding
 
+  bool has_encoder() const { return encoder.num_layers > 0; }
   std::int32_t kv_dim() const { return num_kv_heads * head_dim; }
   LayerOptions layer(std::int32_t index) const {
     return layers.empty() ? LayerOptions{} : layers[static_cast<std::size_t>(index)];

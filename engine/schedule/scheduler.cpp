@@ -13,6 +13,16 @@ namespace {
 /// How often poll() tries again what got no blocks although nothing has happened here.
 constexpr std::chrono::milliseconds kRetryInterval{50};
 
+/// What cross-attention reads depends on the whole input, and not on the tokens of a block alone:
+/// two sequences share blocks only when all of it is the same. The length keeps salt and input
+/// apart.
+std::string salt_of_input(const std::string& salt, std::span<const TokenId> input) {
+  std::string all = std::to_string(salt.size()) + ':' + salt;
+  const auto bytes = std::as_bytes(input);
+  all.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  return all;
+}
+
 }  // namespace
 
 std::string reject_message(RejectReason reason) {
@@ -24,6 +34,9 @@ std::string reject_message(RejectReason reason) {
     case RejectReason::kPromptTooLong:
       return "The prompt leaves no room for an answer in the context; shorten it or start the "
              "engine with a larger context.";
+    case RejectReason::kInputTooLong:
+      return "The prompt is longer than the encoder takes; shorten it or start the engine with a "
+             "larger --token-budget, as far as the model allows.";
     case RejectReason::kEmptyPrompt:
       return "The prompt has no tokens; send at least one.";
     case RejectReason::kDuplicateId:
@@ -46,6 +59,9 @@ RejectReason Scheduler::submit(SequenceRequest request, Clock::time_point now) {
   if (options.context_length > 0 && prompt > options.context_length - 1) {
     return RejectReason::kPromptTooLong;
   }
+  const bool has_encoder = options.max_encoder_input > 0;
+  if (has_encoder && prompt < 2) return RejectReason::kEmptyPrompt;
+  if (has_encoder && prompt - 1 > options.max_encoder_input) return RejectReason::kInputTooLong;
   if (impl_->sequences.contains(request.id)) return RejectReason::kDuplicateId;
   // A stream that continues has been accepted before: it is not turned away now.
   const WaitingQueue& queue = impl_->waiting;
@@ -66,6 +82,10 @@ RejectReason Scheduler::submit(SequenceRequest request, Clock::time_point now) {
   sequence->max_new_tokens = request.max_new_tokens;
   sequence->end_tokens = std::move(request.end_tokens);
   sequence->salt = std::move(request.salt);
+  if (has_encoder) {
+    sequence->num_encoder = sequence->num_prompt - 1;
+    sequence->salt = salt_of_input(sequence->salt, sequence->encoder_input());
+  }
   sequence->sample_group = request.sample_group;
   sequence->priority = request.priority;
   sequence->credit = std::max(request.credit, 0);

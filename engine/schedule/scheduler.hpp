@@ -42,6 +42,10 @@ struct SchedulerOptions {
   std::int32_t max_waiting = 1024;           ///< queue length; one more is refused
   std::size_t max_waiting_tokens = 1 << 20;  ///< prompt tokens in the queue
   Position context_length = 0;               ///< prompt and output of one sequence; 0: no limit
+  /// Of an encoder-decoder model: tokens of the longest input; 0: a decoder alone. An input goes
+  /// through the encoder in one step, beside the token budget, and a step takes inputs of at most
+  /// so many tokens together: nobody waits longer for an encoder than for one of the longest input.
+  Position max_encoder_input = 0;
   std::int32_t max_passes = 64;  ///< so many later requests of higher priority may pass one
   std::chrono::milliseconds queue_deadline{0};  ///< 0: wait for ever; only before the first
                                                 ///< admission
@@ -53,6 +57,7 @@ struct SchedulerOptions {
 /// the tokens already drawn, which are fed again and not drawn again.
 struct SequenceRequest {
   SequenceId id = 0;
+  /// With an encoder: its input, then the token that the decoder starts from.
   std::vector<TokenId> prompt;
   std::vector<TokenId> generated;
   std::shared_ptr<const SamplingParams> sampling;
@@ -74,6 +79,7 @@ enum class RejectReason {
   kNone,
   kQueueFull,
   kPromptTooLong,
+  kInputTooLong,  ///< for the encoder
   kEmptyPrompt,
   kDuplicateId,
   kStopping

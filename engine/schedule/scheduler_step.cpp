@@ -106,10 +106,18 @@ StepBatch Scheduler::build(std::span<const KvGrant> grants) {
     part.tokens.assign(begin, begin + slice.num_tokens);
     part.blocks = std::move(slice.blocks);
     part.more_blocks = std::move(slice.more_blocks);
+    part.encoder_positions = sequence->num_encoder;
+    if (sequence->encoder_remaining() > 0) {
+      const auto input = sequence->encoder_input();
+      part.encoder_input.assign(input.begin(), input.end());
+    }
     part.sample = slice.num_tokens == sequence->remaining();
     if (part.sample) {
       part.sampling = sequence->sampling;
-      if (part.sampling->needs_history()) part.history = sequence->tokens;
+      // Penalties look at what the decoder has read.
+      if (part.sampling->needs_history())
+        part.history.assign(sequence->tokens.begin() + sequence->num_encoder,
+                            sequence->tokens.end());
     }
     part.num_generated = sequence->num_output();
     batch.slices.push_back(std::move(part));

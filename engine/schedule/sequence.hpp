@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,7 @@ struct Sequence {
   std::uint64_t arrival = 0;    ///< order of submission; kept through preemption
   std::vector<TokenId> tokens;  ///< prompt, then output
   Position num_prompt = 0;
+  Position num_encoder = 0;  ///< leading tokens of the prompt that are an encoder's input
   std::shared_ptr<const SamplingParams> sampling;
   Position max_new_tokens = 0;
   std::vector<TokenId> end_tokens;
@@ -52,6 +54,11 @@ struct Sequence {
   Position num_output() const { return total() - num_prompt; }
   /// Tokens not yet in the KV: at least 1, since the last one drawn has not been fed.
   Position remaining() const { return total() - computed; }
+  std::span<const TokenId> encoder_input() const {
+    return std::span(tokens).first(static_cast<std::size_t>(num_encoder));
+  }
+  /// Tokens of that input whose positions are not in the KV. They go in one step.
+  Position encoder_remaining() const { return std::max(num_encoder - computed, 0); }
   bool may_draw() const { return credit > 0 && hold == Hold::kNone; }
   /// Tokens that can be fed now. Feeding the last one makes a draw, so it waits for the right
   /// to draw.

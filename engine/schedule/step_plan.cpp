@@ -43,11 +43,18 @@ std::vector<PlannedSlice> plan_step(std::span<Sequence* const> running,
     plan.push_back({sequence->id, sequence->arrival, 1});
     --budget;
   }
+  Position encoder_budget = options.max_encoder_input;
   for (const Sequence* sequence : prefills) {
     if (budget == 0) break;
+    // The whole input goes through the encoder, also when part of what it gives is there already.
+    const Position encoder = sequence->encoder_remaining();
+    if (encoder > 0) {
+      if (sequence->num_encoder > encoder_budget) continue;
+      encoder_budget -= sequence->num_encoder;
+    }
     const Position chunk =
-        std::min({sequence->feedable(), std::max(options.prefill_chunk, 1), budget});
-    plan.push_back({sequence->id, sequence->arrival, chunk});
+        std::min({sequence->feedable() - encoder, std::max(options.prefill_chunk, 1), budget});
+    plan.push_back({sequence->id, sequence->arrival, encoder + chunk});
     budget -= chunk;
   }
   return plan;

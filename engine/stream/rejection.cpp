@@ -14,6 +14,8 @@ ErrorEvent rejection(RejectReason reason, Position prompt_tokens, Position conte
               "The prompt has " + std::to_string(prompt_tokens) +
                   " tokens; this model takes at most " +
                   std::to_string(std::max(context_length - 1, 0)) + " and one of output."};
+    case RejectReason::kInputTooLong:
+      return {0, "prompt_too_long", reject_message(reason)};
     case RejectReason::kEmptyPrompt:
       return {0, "empty_prompt", "The prompt has no tokens; send some text."};
     case RejectReason::kDuplicateId:

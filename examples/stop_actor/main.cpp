@@ -1,29 +1,22 @@
 // A stop rule of your own as an actor: one actor watches several streams at once and ends all of
-// them when, together, they have written so many words.
+// them when, together, they have written so many words. The engine itself is used with callbacks.
 //
-//   stop_actor MODEL.gguf 60
+//   stop_actor MODEL 60
 #include <caf/actor_system.hpp>
-#include <caf/actor_system_config.hpp>
 #include <caf/send.hpp>
 #include <cctype>
 #include <cstdio>
 #include <cstdlib>
-#include <exception>
 #include <future>
 #include <list>
+#include <sluice/caf.hpp>
 #include <string>
-
-#include "actors/engine.hpp"
-#include "actors/stop_rule_actor.hpp"
 
 namespace {
 
 /// Runs in the program's own actor system. It may take its time: until it has answered, the
 /// words in question are not shown, and no other stream waits.
-class WordBudget final
-    : public caf::typed_event_based_actor<
-          caf::replies_to<sluice::judge_atom, sluice::StopQuestion>::with<sluice::StopAnswer>,
-          caf::reacts_to<sluice::over_atom, sluice::SequenceId>> {
+class WordBudget final : public sluice::StopRuleRef::base {
  public:
   WordBudget(caf::actor_config& config, int words)
       : typed_event_based_actor(config), words_left_(words) {}
@@ -34,7 +27,7 @@ class WordBudget final
         [this](sluice::judge_atom, const sluice::StopQuestion& question) {
           return judge(question);
         },
-        [](sluice::over_atom, sluice::SequenceId stream) {
+        [](sluice::over_atom, sluice::StreamId stream) {
           std::printf("[the rule knows: stream %llu is over]\n",
                       static_cast<unsigned long long>(stream));
         },
@@ -74,7 +67,7 @@ struct Story {
 
 int main(int argc, char** argv) {
   if (argc != 3) {
-    std::fprintf(stderr, "usage: stop_actor MODEL.gguf WORDS\n");
+    std::fprintf(stderr, "usage: stop_actor MODEL WORDS\n");
     return 2;
   }
   try {
@@ -83,21 +76,19 @@ int main(int argc, char** argv) {
     caf::actor_system system(actors);
     const sluice::StopRuleRef rule = system.spawn<WordBudget>(std::atoi(argv[2]));
 
-    sluice::EngineConfig config;
-    config.model = argv[1];
-    sluice::Engine engine(sluice::prepare_engine(config));
-
-    const auto judge = sluice::make_stop_judge(rule);
     std::list<Story> stories;
+    sluice::Config config;
+    config.model = argv[1];
+    sluice::Engine engine{config};
+    const auto judge = sluice::make_stop_judge(rule);
     for (const char* prompt : {"Once upon a time", "The little dog", "One day"}) {
       Story& story = stories.emplace_back();
-      sluice::GenerateRequest request;
-      request.input = std::string(prompt);
+      sluice::Request request;
+      request.input = prompt;
       request.stop.max_new_tokens = 200;
       request.stop.judge.judge = judge;
-      engine.generate(
-          std::move(request), [&story](const sluice::Event& event) { story.on_event(event); },
-          sluice::Delivery::kOnReturn);
+      engine.generate(std::move(request),
+                      [&story](const sluice::Event& event) { story.on_event(event); });
     }
     for (Story& story : stories) {
       const std::string ending = story.ending.get_future().get();
@@ -106,7 +97,7 @@ int main(int argc, char** argv) {
     engine.shutdown(std::chrono::seconds(1));
     caf::anon_send_exit(rule, caf::exit_reason::user_shutdown);
     return 0;
-  } catch (const std::exception& error) {
+  } catch (const sluice::Error& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 1;
   }

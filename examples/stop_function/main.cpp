@@ -1,15 +1,13 @@
 // A stop rule of your own as a function: ends a story after so many sentences.
 //
-//   stop_function MODEL.gguf "Once upon a time" 3
+//   stop_function MODEL "Once upon a time" 3
 #include <cstdio>
 #include <cstdlib>
-#include <exception>
 #include <future>
 #include <optional>
+#include <sluice/engine.hpp>
 #include <string>
 #include <string_view>
-
-#include "actors/engine.hpp"
 
 namespace {
 
@@ -54,31 +52,27 @@ bool print(const sluice::Event& event) {
 
 int main(int argc, char** argv) {
   if (argc != 4 || std::atoi(argv[3]) < 1) {
-    std::fprintf(stderr, "usage: stop_function MODEL.gguf PROMPT SENTENCES\n");
+    std::fprintf(stderr, "usage: stop_function MODEL PROMPT SENTENCES\n");
     return 2;
   }
   try {
-    sluice::EngineConfig config;
+    sluice::Config config;
     config.model = argv[1];
-    config.plan.sequences = 1;
-    sluice::Engine engine(sluice::prepare_engine(config));
+    config.sequences = 1;
+    std::promise<void> finished;
+    sluice::Engine engine{config};
 
-    sluice::GenerateRequest request;
-    request.input = std::string(argv[2]);
+    sluice::Request request;
+    request.input = argv[2];
     request.sampling.temperature = 0.0F;
     request.stop.max_new_tokens = 200;
     request.stop.custom = stop_after_sentences(std::atoi(argv[3]));
-
-    std::promise<void> finished;
-    engine.generate(
-        std::move(request),
-        [&finished](const sluice::Event& event) {
-          if (print(event)) finished.set_value();
-        },
-        sluice::Delivery::kOnReturn);
+    engine.generate(std::move(request), [&finished](const sluice::Event& event) {
+      if (print(event)) finished.set_value();
+    });
     finished.get_future().wait();
     return 0;
-  } catch (const std::exception& error) {
+  } catch (const sluice::Error& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 1;
   }

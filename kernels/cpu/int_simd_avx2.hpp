@@ -13,7 +13,6 @@ namespace sluice::kernels {
 
 struct Avx2Ints : PlainRounding<Avx2Ints> {
   static constexpr std::size_t kTileRows = 2;
-  static constexpr std::size_t kTileRowsDecoded = 2;
   static constexpr bool kDecodes = false;
 
   struct Bytes {

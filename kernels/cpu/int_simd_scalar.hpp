@@ -16,9 +16,8 @@
 namespace sluice::kernels {
 
 struct ScalarInts : PlainRounding<ScalarInts> {
-  static constexpr std::size_t kTileRows = 2;         ///< activation rows of a tile
-  static constexpr std::size_t kTileRowsDecoded = 2;  ///< the same where there are many rows
-  static constexpr bool kDecodes = false;             ///< worth decoding weights first
+  static constexpr std::size_t kTileRows = 2;  ///< activation rows of a tile
+  static constexpr bool kDecodes = false;      ///< worth decoding weights first
 
   struct Bytes {
     std::uint8_t at[64];

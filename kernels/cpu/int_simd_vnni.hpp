@@ -13,7 +13,7 @@ namespace sluice::kernels {
 
 struct VnniInts {
   static constexpr std::size_t kTileRows = 8;
-  static constexpr std::size_t kTileRowsDecoded = 12;
+  static constexpr std::size_t kTileRowsWide = 6;  // and two groups: 12 sums, 12 accumulators
   static constexpr bool kDecodes = true;
 
   using Bytes = __m512i;

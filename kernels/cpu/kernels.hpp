@@ -82,7 +82,8 @@ struct KvLayer {
 /// are not looked at.
 ///
 /// Worked examples: window 4, keep_first 1: position 9 sees 0, 6, 7, 8, 9. Window 4, every 3:
-/// position 9 sees 0, 3, 6, 7, 8, 9.
+/// position 9 sees 0, 3, 6, 7, 8, 9. first_seen 5: position 9 sees 5 to 9. seen_end 3: it sees 0,
+/// 1, 2, like every other row.
 struct AttentionOperands {
   const float* q = nullptr;  ///< [rows x num_heads * key_dim], rotated
   float* out = nullptr;      ///< [rows x num_heads * head_dim]
@@ -98,6 +99,14 @@ struct AttentionOperands {
   /// Before the window every so many positions are seen; 0: none. Only with a window and without
   /// keep_first.
   std::size_t every = 0;
+  std::size_t first_seen = 0;  ///< positions below it are not seen
+  /// Every row sees the positions 0 .. seen_end - 1, wherever it stands, and no others; 0: as
+  /// above.
+  std::size_t seen_end = 0;
+  /// [num_heads x (2 bias_reach + 1)]: added to the score of query position p and key position j:
+  /// element j - p + bias_reach, j - p held within -bias_reach .. bias_reach; or null.
+  const float* bias = nullptr;
+  std::size_t bias_reach = 0;
 };
 
 /// Positions that attention takes at a time, counted from position 0.

@@ -51,7 +51,7 @@ TEST_CASE("one stream gives what the engine loop gives", "[engine]") {
   CHECK(stats.streams_started == 1);
   CHECK(stats.streams_finished == std::map<std::string, std::uint64_t>{{"max_new_tokens", 1}});
   CHECK(stats.scheduler.generated_tokens >= 100);
-  CHECK(stats.ttft_count == 1);
+  CHECK(stats.histograms.ttft_seconds.count() == 1);
 }
 
 TEST_CASE("the end token ends a stream and a chat is rendered", "[engine]") {

@@ -58,6 +58,7 @@ class HeldExecutor final : public ExecutorRef::base {
           promise_ = make_response_promise<StepResult>();
           return promise_;
         },
+        [](tick_atom) {},
         [](inspect_atom) { return ExecutorView{}; },
     };
   }

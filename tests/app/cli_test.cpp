@@ -8,6 +8,7 @@
 #include <fstream>
 #include <string>
 
+#include "kernels/cuda/device_info.hpp"
 #include "tests/support/paths.hpp"
 #include "tests/support/process.hpp"
 #include "tests/support/shared_data.hpp"
@@ -207,4 +208,18 @@ TEST_CASE("options come from a TOML file too") {
   std::filesystem::remove(file);
   CHECK(result.code == 0);
   CHECK(result.out == run({"generate", "-p", "Once", "-n", "3", "-t", "0"}).out);
+}
+
+TEST_CASE("a CUDA device that is asked for and is not there ends the program with a sentence") {
+  if (!sluice::kernels::cuda_devices().devices.empty()) return;
+  const Result refused =
+      run({"generate", "-m", kModel, "--device", "cuda", "-n", "1", "-p", "Hello"});
+  CHECK(refused.code != 0);
+  CHECK(contains(refused.err, "--device cuda is not possible: "));
+  CHECK(contains(refused.err, "Use --device auto or cpu."));
+  const Result told = run({"inspect", kModel});
+  CHECK(told.code == 0);
+  CHECK(contains(told.out, "computing on the CPU ("));
+  const Result chosen = run({"inspect", kModel, "--device", "cpu"});
+  CHECK(contains(chosen.out, "computing on the CPU\n"));
 }

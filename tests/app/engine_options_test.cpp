@@ -33,6 +33,15 @@ TEST_CASE("the bundled model is found from a build folder") {
   CHECK(sluice::app::bundled_model().filename() == "demo-q8_0.gguf");
 }
 
+TEST_CASE("the device is chosen by name and by itself where none is named") {
+  sluice::app::EngineOptions options;
+  CHECK(options.finish().device == sluice::DeviceChoice::kAuto);
+  options.device = "cuda";
+  CHECK(options.finish().device == sluice::DeviceChoice::kCuda);
+  options.device = "cpu";
+  CHECK(options.finish().device == sluice::DeviceChoice::kCpu);
+}
+
 TEST_CASE("KV types that this version can not store are refused") {
   sluice::app::EngineOptions options;
   options.kv.both = "q5_0";

@@ -158,6 +158,46 @@ TEST_CASE("streamed and whole answers of the chat api agree", "[openai]") {
   CHECK(eventually([&] { return service.engine.stats().sessions == 0; }));
 }
 
+TEST_CASE("several answers of the chat api compute their prompt once", "[openai]") {
+  ScriptedEngineOptions options;
+  options.config.prefix_cache = false;
+  options.config.scheduler.prefill_chunk = 16;
+  for (const bool stream : {false, true}) {
+    Service service(options);
+    const std::string prompt(201, 'x');  // 202 tokens with the start token
+    const std::string body = R"({"prompt":[")" + prompt + R"(","other"],"n":4,"max_tokens":20)" +
+                             (stream ? R"(,"stream":true})" : "}");
+    const HttpAnswer answer = service.post("/v1/completions", body);
+    const Whole whole = stream ? read_stream(answer, false) : read_whole(answer, false);
+    CHECK(whole.answers.size() == 8);
+    REQUIRE(eventually([&] { return service.engine.stats().kv.used == 0; }));
+    // Each of the others computes the last token of its prompt.
+    CHECK(service.engine.stats().scheduler.prompt_tokens == 202 + 3 + 6 + 3);
+    CHECK(service.engine.stats().kv.copies > 0);
+  }
+}
+
+TEST_CASE("comments keep a silent stream of the chat api alive", "[openai]") {
+  ScriptedEngineOptions options;
+  options.per_step = std::chrono::milliseconds(15);
+  options.config.heartbeat_interval = std::chrono::milliseconds(20);
+  options.config.scheduler.prefill_chunk = 8;
+  Service service(options);
+  const std::string body =
+      R"({"prompt":")" + std::string(160, 'x') + R"(","max_tokens":2,"stream":true})";
+  const HttpAnswer answer = service.post("/v1/completions", body);
+  CHECK(read_stream(answer, false).answers.size() == 1);
+  const std::size_t first_data = answer.body.find("data: ");
+  const std::size_t first_comment = answer.body.find(": prefill ");
+  REQUIRE(first_comment != std::string::npos);
+  CHECK(first_comment < first_data);
+  CHECK(answer.body.find("/161\n\n", first_comment) != std::string::npos);
+  // A whole answer has no room for them.
+  const HttpAnswer whole = service.post(
+      "/v1/completions", R"({"prompt":")" + std::string(160, 'y') + R"(","max_tokens":2})");
+  CHECK(whole.body.starts_with("{"));
+}
+
 TEST_CASE("reasoning is told from content in whole and streamed chat answers", "[openai]") {
   struct ThinkingTemplate final : ChatTemplate {
     RenderedPrompt render(std::span<const ChatMessage>, bool) const override { return {"p", {}}; }

@@ -175,7 +175,7 @@ test('a client killed before its first token', { skip: whyNot }, async (t) => {
       if (stream.tokens.length === 0) caught += 1;
       client.kill();
       await untilMetric(server, 'sluice_kv_blocks_used', 0);
-      await untilMetric(server, 'sluice_sessions', 0);
+      await untilMetric(server, 'sluice_streams_open', 0);
     }
     assert.equal(caught, 3);
   });

@@ -19,12 +19,18 @@ struct AttentionOptions {
   std::size_t window = 0;
   std::size_t keep_first = 0;
   float softcap = 0.0F;
-  std::vector<float> sinks;
+  std::vector<float> sinks{};
   std::size_t every = 0;
+  std::size_t first_seen = 0;
+  std::size_t seen_end = 0;
+  std::vector<float> bias{};  ///< [heads x (2 bias_reach + 1)]
+  std::size_t bias_reach = 0;
 
   bool sees(std::size_t position, std::size_t other) const {
-    return other <= position && (window == 0 || position - other < window || other < keep_first ||
-                                 (every != 0 && other % every == 0));
+    if (seen_end != 0) return other < seen_end;
+    return other >= first_seen && other <= position &&
+           (window == 0 || position - other < window || other < keep_first ||
+            (every != 0 && other % every == 0));
   }
 };
 
@@ -91,6 +97,10 @@ class Sequence {
     a.keep_first = options.keep_first;
     a.softcap = options.softcap;
     a.every = options.every;
+    a.first_seen = options.first_seen;
+    a.seen_end = options.seen_end;
+    a.bias = options.bias.empty() ? nullptr : options.bias.data();
+    a.bias_reach = options.bias_reach;
     a.sinks = options.sinks.empty() ? nullptr : options.sinks.data();
     for (std::size_t h = 0; h < shape_.kv_heads; ++h)
       for (std::size_t row = 0; row < end - first; row += rows)
@@ -112,27 +122,34 @@ class Sequence {
   const std::vector<std::byte>& value_bytes() const { return v_bytes_; }
 
  private:
-  double score(std::size_t p, std::size_t t, std::size_t h, double softcap) const {
+  double score(std::size_t p, std::size_t t, std::size_t h, const AttentionOptions& options) const {
+    const auto softcap = static_cast<double>(options.softcap);
     const std::size_t group = shape_.heads / shape_.kv_heads;
     double dot = 0;
     for (std::size_t d = 0; d < shape_.head_dim; ++d)
       dot += static_cast<double>(q[p * q_dim() + h * shape_.head_dim + d]) *
              static_cast<double>(k[t * kv_dim() + h / group * shape_.head_dim + d]);
     dot /= std::sqrt(static_cast<double>(shape_.head_dim));
-    return softcap == 0 ? dot : softcap * std::tanh(dot / softcap);
+    dot = softcap == 0 ? dot : softcap * std::tanh(dot / softcap);
+    if (options.bias.empty()) return dot;
+    const auto reach = static_cast<std::ptrdiff_t>(options.bias_reach);
+    const std::ptrdiff_t away =
+        std::clamp(static_cast<std::ptrdiff_t>(t) - static_cast<std::ptrdiff_t>(p), -reach, reach);
+    const std::size_t at = h * (2 * options.bias_reach + 1);
+    return dot + static_cast<double>(options.bias[at + static_cast<std::size_t>(away + reach)]);
   }
 
   void expected_head(std::size_t p, std::size_t h, const AttentionOptions& options,
                      std::vector<double>& out) const {
     const std::size_t kv_head = h / (shape_.heads / shape_.kv_heads);
-    std::vector<double> weights(p + 1);
+    std::vector<double> weights(positions_);
     double sum = options.sinks.empty() ? 0.0 : std::exp(static_cast<double>(options.sinks[h]));
-    for (std::size_t t = 0; t <= p; ++t) {
+    for (std::size_t t = 0; t < positions_; ++t) {
       if (!options.sees(p, t)) continue;
-      weights[t] = std::exp(score(p, t, h, static_cast<double>(options.softcap)));
+      weights[t] = std::exp(score(p, t, h, options));
       sum += weights[t];
     }
-    for (std::size_t t = 0; t <= p; ++t)
+    for (std::size_t t = 0; t < positions_; ++t)
       for (std::size_t d = 0; d < shape_.head_dim; ++d)
         out[p * q_dim() + h * shape_.head_dim + d] +=
             weights[t] / sum * static_cast<double>(v[t * kv_dim() + kv_head * shape_.head_dim + d]);

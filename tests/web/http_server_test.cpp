@@ -81,8 +81,8 @@ TEST_CASE("http metrics are well formed and hold the engine numbers") {
     CHECK(value >= 0.0);
   }
   for (const char* name :
-       {"sluice_kv_blocks_used 0", "sluice_kv_blocks_total 0", "sluice_kv_blocks_cached 0",
-        "sluice_sequences_running 0", "sluice_sequences_waiting 0", "sluice_sessions 0",
+       {"sluice_kv_blocks_used 0", "sluice_kv_blocks 0", "sluice_kv_blocks_cached 0",
+        "sluice_sequences_running 0", "sluice_sequences_waiting 0", "sluice_streams_open 0",
         "sluice_connections 1", "sluice_queued_bytes 0", "sluice_ready 1"}) {
     INFO(name);
     CHECK(answer.body.find("\n" + std::string(name) + "\n") != std::string::npos);

@@ -1,8 +1,9 @@
 #include "web/openai/completion.hpp"
 
 #include <algorithm>
-#include <random>
 #include <utility>
+
+#include "engine/stream/samples.hpp"
 
 namespace sluice::web::openai {
 namespace {
@@ -116,15 +117,11 @@ UsageSum Completion::usage() const {
   return sum;
 }
 
-std::vector<GenerateRequest> streams_of(ApiRequest request, std::uint64_t group) {
+std::vector<GenerateRequest> streams_of(const ApiRequest& request) {
   std::vector<GenerateRequest> streams;
-  for (GenerateRequest& prompt : request.prompts) {
-    // One group a prompt: groups are told apart by number and prompt.
-    if (request.n > 1) prompt.sample_group = group;
-    if (request.n > 1 && !prompt.seed) prompt.seed = std::random_device{}();
-    for (std::int32_t i = 0; i < request.n; ++i) {
-      streams.push_back(prompt);
-      if (prompt.seed) streams.back().seed = *prompt.seed + static_cast<std::uint64_t>(i);
+  for (const GenerateRequest& prompt : request.prompts) {
+    for (GenerateRequest& sample : sample_requests(prompt, request.n)) {
+      streams.push_back(std::move(sample));
     }
   }
   return streams;

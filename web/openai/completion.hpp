@@ -57,9 +57,8 @@ class Completion {
 };
 
 /// The streams of a request in the order of its choices: the answers to the first prompt, then
-/// those to the second. Answers to one prompt differ in their seed: the request's, plus 0, 1, 2,
-/// ... `group` makes them samples of one prompt for the scheduler: a number that no other request
-/// has, or 0 to leave it to the prefix cache that the prompt is not computed again.
-std::vector<GenerateRequest> streams_of(ApiRequest request, std::uint64_t group);
+/// those to the second. Answers to one prompt are samples of it: they differ in their seed (the
+/// request's, plus 0, 1, 2, ...), and the prompt is computed once.
+std::vector<GenerateRequest> streams_of(const ApiRequest& request);
 
 }  // namespace sluice::web::openai

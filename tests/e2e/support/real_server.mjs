@@ -24,6 +24,7 @@ export async function startServer(...options) {
   for (const pipe of [child.stdout, child.stderr]) {
     pipe.setEncoding('utf8').on('data', (text) => { server.output += text; });
   }
+  server.signal = (name) => child.kill(name);
   /// Ends the server as a service manager would; the exit code.
   server.stop = async () => {
     child.kill('SIGTERM');
@@ -46,6 +47,13 @@ export async function startServer(...options) {
     await sleep(20);
   }
   return server;
+}
+
+/// Waits for a condition, which may be asynchronous; fails after ten seconds.
+export async function until(condition, what = `${condition}`) {
+  for (const deadline = Date.now() + 10000; !await condition(); await sleep(10)) {
+    if (Date.now() > deadline) throw new Error(`waited in vain: ${what}`);
+  }
 }
 
 /// The value of one metric without labels, or NaN.

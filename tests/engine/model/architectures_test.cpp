@@ -61,7 +61,10 @@ using Ropes = std::vector<std::int32_t>;
 
 TEST_CASE("every architecture reads a plain file of its own") {
   for (const Architecture& architecture : architectures()) {
-    const ModelConfig config = read(std::string(architecture.name), 2);
+    const std::string name(architecture.name);
+    const ModelConfig config = read(name, 2, [&](GgufWriter& writer) {
+      if (architecture.encoder) writer.add_u32(name + ".attention.relative_buckets_count", 32);
+    });
     CHECK(config.architecture == architecture.name);
     CHECK(config.layers.size() == 2);
     CHECK(config.norm_epsilon == (architecture.options.norm == NormKind::kRms ? 1e-6F : 1e-5F));
@@ -204,6 +207,30 @@ TEST_CASE("yarn leaves fast pairs alone and divides slow ones") {
     CHECK(share >= 0.25);
     before = share;
   }
+}
+
+TEST_CASE("an encoder has layers of its own and a longest input") {
+  const auto with = [](std::uint32_t buckets, std::uint32_t distance, std::uint32_t start) {
+    return read("t5", 4, [&](GgufWriter& writer) {
+      writer.add_u32("t5.decoder_block_count", 2);
+      writer.add_u32("t5.attention.relative_buckets_count", buckets);
+      writer.add_u32("t5.attention.relative_max_distance", distance);
+      writer.add_u32("t5.decoder_start_token_id", start);
+    });
+  };
+  const ModelConfig config = with(32, 128, 3);
+  CHECK(config.encoder.num_layers == 4);
+  CHECK(config.num_layers == 2);
+  CHECK(config.encoder.max_input == 512);
+  CHECK(config.context_length == 1024);
+  CHECK(config.encoder.decoder_start == 3);
+  CHECK(config.relative_positions.buckets == 32);
+  CHECK(config.options.activation == Activation::kRelu);
+  CHECK(ropes(config) == Ropes{-1, -1});
+  CHECK_THROWS_AS(with(32, 128, 4), Error);  // no such token
+  CHECK_THROWS_AS(with(30, 128, 0), Error);  // not halves of halves
+  CHECK_THROWS_AS(with(32, 16, 0), Error);   // single distances alone go farther
+  CHECK_THROWS_AS(with(32, 1 << 20, 0), Error);
 }
 
 }  // namespace sluice

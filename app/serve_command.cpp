@@ -137,6 +137,7 @@ int serve(Options options, const Arguments& arguments) {
   apply_log_options(options);
   const Signals signals;
 
+  web::Server::check(options.server);
   PreparedEngine prepared = prepare_engine(options.engine.finish());
   fmt::print("{}\n{}\n", plan_table(prepared.plan, prepared.model_config), stop_policy(prepared));
   std::fflush(stdout);

@@ -53,12 +53,31 @@ asio::ip::address parse_address(const ServerOptions& options) {
   return address;
 }
 
+struct Files {
+  std::shared_ptr<TlsCertificate> certificate;  ///< none: plain TCP
+  std::vector<KeyEntry> keys;
+};
+
+/// All are read before the first is put to use: a mistake in one changes nothing.
+Files read_files(const ServerOptions& options) {
+  if (options.tls_certificate.empty() != options.tls_key.empty()) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "TLS needs a certificate and its key; give both --tls-cert and --tls-key.");
+  }
+  Files files;
+  if (!options.tls_key.empty()) {
+    files.certificate = load_certificate(options.tls_certificate, options.tls_key);
+  }
+  if (!options.key_file.empty()) files.keys = read_key_file(options.key_file);
+  return files;
+}
+
 }  // namespace
 
 struct Server::Impl {
   Impl(StreamService& service, ServerOptions options)
       : address(parse_address(options)),
-        files(options.static_dir),
+        pages(options.static_dir),
         context(std::make_shared<ServerContext>(service, std::move(options))) {
     load_files();
     // Names that can't work are found before the port is taken.
@@ -67,7 +86,7 @@ struct Server::Impl {
                   {service, context->counters, context->hub,
                    [context = context.get()] { return context->stopping.load(); }});
     openai::add_text_endpoints(context->router, service);
-    context->router.set_fallback([this](const HttpRequest& request) { return files.get(request); });
+    context->router.set_fallback([this](const HttpRequest& request) { return pages.get(request); });
   }
 
   void make_origins(std::uint16_t port) {
@@ -88,30 +107,19 @@ struct Server::Impl {
   void run_thread();
 
   asio::ip::address address;
-  StaticFiles files;
+  StaticFiles pages;
   std::shared_ptr<ServerContext> context;
   std::shared_ptr<Listener> listener;
   std::optional<WorkGuard> work;
   std::vector<std::thread> threads;
 };
 
-/// All are read before the first is put to use: a mistake in one changes nothing.
 void Server::Impl::load_files() {
-  const ServerOptions& options = context->options;
-  if (options.tls_certificate.empty() != options.tls_key.empty()) {
-    throw Error(ErrorCode::kInvalidArgument,
-                "TLS needs a certificate and its key; give both --tls-cert and --tls-key.");
-  }
-  std::shared_ptr<TlsCertificate> certificate;
-  if (encrypted()) {
-    certificate = load_certificate(options.tls_certificate, options.tls_key);
-    const std::string warning = certificate_warning(*certificate);
-    if (!warning.empty()) web_log()->warn("{}", warning);
-  }
-  std::vector<KeyEntry> keys;
-  if (context->needs_keys()) keys = read_key_file(options.key_file);
-  context->certificate.set(std::move(certificate));
-  context->keys.set(keys);
+  Files files = read_files(context->options);
+  const std::string warning = files.certificate ? certificate_warning(*files.certificate) : "";
+  if (!warning.empty()) web_log()->warn("{}", warning);
+  context->certificate.set(std::move(files.certificate));
+  context->keys.set(files.keys);
   for (const auto& connection : context->connections.all()) connection->check_key();
 }
 
@@ -217,6 +225,12 @@ void Server::Impl::end_connections() {
 
 Server::Server(StreamService& service, ServerOptions options)
     : impl_(std::make_unique<Impl>(service, std::move(options))) {}
+
+void Server::check(const ServerOptions& options) {
+  const asio::ip::address address = parse_address(options);
+  read_files(options);
+  OriginPolicy(address.to_string(), options.port, options.allowed_hosts, options.allowed_origins);
+}
 
 Server::~Server() {
   impl_->stop(std::chrono::milliseconds(0));

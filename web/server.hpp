@@ -23,6 +23,8 @@ class Server {
   /// `service` must outlive the server. Throws Error(kInvalidArgument) for settings that can't
   /// work: an address that is none, or one beyond this machine without `insecure`.
   Server(StreamService& service, ServerOptions options);
+  /// What the constructor would find wrong, before anything large is loaded. Throws likewise.
+  static void check(const ServerOptions& options);
   /// stop() without grace.
   ~Server();
   Server(const Server&) = delete;

@@ -379,7 +379,9 @@ TEST_CASE("security: a server beyond this machine wants keys or to be told other
   CHECK_THROWS_WITH(web::Server(service, options), Catch::Contains("--api-keys") &&
                                                        Catch::Contains("--insecure") &&
                                                        Catch::Contains("sluice key new"));
+  CHECK_THROWS_WITH(web::Server::check(options), Catch::Contains("--api-keys"));
   options.key_file = file.path;
+  CHECK_NOTHROW(web::Server::check(options));
   CHECK_NOTHROW(web::Server(service, options));
   options.key_file = "/no/such/file";
   CHECK_THROWS_WITH(web::Server(service, options), Catch::Contains("/no/such/file"));

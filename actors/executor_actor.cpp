@@ -33,6 +33,7 @@ ExecutorActor::behavior_type ExecutorActor::make_behavior() {
 BackendReport ExecutorActor::prepare() {
   BackendReport report;
   try {
+    state.stepping = false;
     state.backend.reset();  // before another takes memory
     state.backend = state.parts.make_backend();
     state.backend->allocate_pool(state.parts.pool);
@@ -57,6 +58,7 @@ caf::typed_response_promise<StepResult> ExecutorActor::step(const StepBatch& bat
   state.promise = make_response_promise<StepResult>();
   const caf::typed_response_promise<StepResult> promise = state.promise;
   if (state.backend) {
+    state.stepping = true;
     state.backend->begin_step(batch);
     look();
   } else {
@@ -69,8 +71,9 @@ caf::typed_response_promise<StepResult> ExecutorActor::step(const StepBatch& bat
 }
 
 void ExecutorActor::look() {
-  if (!state.backend || !state.promise.pending()) return;
+  if (!state.stepping) return;
   if (std::optional<StepResult> result = state.backend->end_step(kPatience)) {
+    state.stepping = false;
     deliver(*std::move(result));
   } else {
     send(this, tick_atom::value);

@@ -22,6 +22,7 @@ struct ExecutorState {
   static constexpr const char* name = "executor";
   ExecutorParts parts;
   std::unique_ptr<Backend> backend;
+  bool stepping = false;
   caf::typed_response_promise<StepResult> promise;  ///< of the step under way
 };
 

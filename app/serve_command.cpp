@@ -117,8 +117,8 @@ void apply_log_options(const Options& options) {
   set_log_format(options.log_format);
 }
 
-/// What can change while the server runs: certificate and keys, the log, and how long a drain may
-/// take.
+/// What can change while the server runs: the log, how long a drain may take, certificate and keys.
+/// All or nothing.
 void reload(web::Server& server, Options& options, const Arguments& arguments) {
   try {
     const Options now = read_again(arguments);
@@ -261,13 +261,10 @@ std::pair<CLI::App*, OptionsPtr> declare(CLI::App& program) {
 void add_serve_command(CLI::App& program, Action& action, Arguments arguments) {
   const auto [command, options] = declare(program);
   command->footer(
-      "SIGTERM or Ctrl-C: no more streams, running ones get --drain-timeout, then the program "
-      "ends\n"
-      "with 0. A second one ends it at once. SIGHUP: the TLS certificate, the API keys, and of "
-      "the\n"
-      "configuration file --log-level, --log-format and --drain-timeout are read again; "
-      "connections\n"
-      "go on.\n"
+      "SIGTERM or Ctrl-C: no more streams, running ones get --drain-timeout, then the program\n"
+      "ends with 0. A second one ends it at once.\n"
+      "SIGHUP: TLS certificate and API keys are read again, and from the configuration file\n"
+      "--log-level, --log-format and --drain-timeout; connections go on.\n"
       "\nExamples:\n"
       "  sluice serve\n"
       "  sluice serve -m model.gguf --context 8192 --sequences 4 --port 9000\n"

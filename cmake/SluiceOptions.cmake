@@ -38,11 +38,15 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     -Wno-error=stringop-overflow -Wno-error=array-bounds -Wno-error=dangling-pointer)
 endif()
 
-# sluice_library(NAME DIR folder DEPENDS targets...): a static library of the .cpp files of one
-# folder (not its sub-folders). Headers are included from the root of the source tree.
+# sluice_library(NAME DIR folder [WITHOUT files...] DEPENDS targets...): a static library of the
+# .cpp files of one folder (not its sub-folders). Headers are included from the root of the source
+# tree.
 function(sluice_library name)
-  cmake_parse_arguments(ARG "" "DIR" "DEPENDS" ${ARGN})
+  cmake_parse_arguments(ARG "" "DIR" "DEPENDS;WITHOUT" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${ARG_DIR}/*.cpp)
+  foreach(source ${ARG_WITHOUT})
+    list(FILTER sources EXCLUDE REGEX "/${source}$")
+  endforeach()
   if(sources)
     add_library(${name} STATIC ${sources})
     target_include_directories(${name} PUBLIC ${PROJECT_SOURCE_DIR})

@@ -14,7 +14,7 @@ double milliseconds(std::chrono::microseconds time) {
 /// What the client calls a stream, and what everybody may call it.
 struct Names {
   std::string_view id;
-  std::string_view stream_key;
+  const AcceptedNames& accepted;
   const TokenText& token_text;
 };
 
@@ -31,7 +31,8 @@ void write(JsonWriter& json, const Names& names, const AcceptedEvent& event) {
       .field("max_tokens_from", name(event.max_source))
       .field("context_length", event.context_length)
       .field("seed", event.seed);
-  if (!names.stream_key.empty()) json.field("stream", names.stream_key);
+  if (!names.accepted.stream_key.empty()) json.field("stream", names.accepted.stream_key);
+  if (!names.accepted.request_id.empty()) json.field("request_id", names.accepted.request_id);
   json.end_object();
 }
 
@@ -130,10 +131,10 @@ std::string hello_json(const ServiceInfo& info, const DefaultMaximum& maximum,
   return json.take();
 }
 
-std::string event_json(std::string_view id, const Event& event, std::string_view stream_key,
+std::string event_json(std::string_view id, const Event& event, const AcceptedNames& accepted,
                        const TokenText& token_text) {
   JsonWriter json;
-  std::visit([&](const auto& e) { write(json, {id, stream_key, token_text}, e); }, event);
+  std::visit([&](const auto& e) { write(json, {id, accepted, token_text}, e); }, event);
   return json.take();
 }
 

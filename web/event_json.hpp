@@ -23,9 +23,15 @@ std::string hello_json(const ServiceInfo& info, const DefaultMaximum& maximum,
 /// The bytes of a token, for alternatives that were not drawn.
 using TokenText = std::function<std::string(TokenId)>;
 
-/// An event of the stream that the client calls `id`; `accepted` brings the stream's key, if any.
-/// Alternatives have their texts where `token_text` is given.
-std::string event_json(std::string_view id, const Event& event, std::string_view stream_key = {},
+/// What `accepted` says of a stream besides; each may be empty.
+struct AcceptedNames {
+  std::string stream_key{};  ///< for resuming it
+  std::string request_id{};  ///< in the server's log
+};
+
+/// An event of the stream that the client calls `id`. Alternatives have their texts where
+/// `token_text` is given.
+std::string event_json(std::string_view id, const Event& event, const AcceptedNames& accepted = {},
                        const TokenText& token_text = {});
 
 /// An error that belongs to no stream: it ends nothing.

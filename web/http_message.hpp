@@ -14,6 +14,7 @@ struct HttpRequest {
   std::string method;  ///< "GET"
   std::string path;    ///< percent-decoded, begins with '/'
   std::string query;   ///< after '?', as sent
+  std::string id;      ///< what logs call it; see request_id.hpp
   std::string body;
   std::vector<std::pair<std::string, std::string>> headers;  ///< names in lower case
   unsigned version = 11;                                     ///< of HTTP: 10 or 11

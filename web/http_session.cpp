@@ -19,6 +19,8 @@
 #include "web/gatekeeper.hpp"
 #include "web/http_message.hpp"
 #include "web/openai/completion_session.hpp"
+#include "web/request_id.hpp"
+#include "web/request_log.hpp"
 #include "web/ws_session.hpp"
 
 namespace sluice::web {
@@ -32,8 +34,10 @@ using boost::system::error_code;
 constexpr std::size_t kFirstRead = 4096;
 constexpr std::size_t kMostBuffered = 256 << 10;  // read and not parsed yet
 
-HttpRequest to_plain(const http::request_header<>& head, Target target, bool keep_alive) {
+HttpRequest to_plain(const http::request_header<>& head, Target target, bool keep_alive,
+                     std::string id) {
   HttpRequest plain;
+  plain.id = std::move(id);
   plain.method = std::string(head.method_string());
   plain.path = std::move(target.path);
   plain.query = std::move(target.query);
@@ -88,7 +92,10 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
     post([this] { do_wait(); });
   }
   void refuse(HttpResponse response) {
-    post([this, response = std::move(response)] { respond(response, false, true); });
+    post([this, response = std::move(response)] {
+      name_request({});
+      respond(response, false, true);
+    });
   }
   void shut_down() override {
     post([this] {
@@ -107,6 +114,8 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
   void do_read_some();
   void on_read_some();
   void on_header();
+  void name_request(std::string_view offered);
+  void log(int status, std::size_t bytes) const;
   bool wants_upgrade() const;
   void refuse_request(HttpResponse response);
   void do_read_body();
@@ -133,6 +142,7 @@ class HttpSession final : public Connection, public std::enable_shared_from_this
   bool in_body_ = false;
   std::size_t part_bytes_ = 0;  // read of the header, or of the body with its chunks
   HttpRequest request_;
+  std::chrono::steady_clock::time_point began_;  // its header was there
   CallerPtr caller_;
   std::vector<std::pair<std::string, std::string>> common_headers_;  // of the response
   HttpResponse plain_response_;  // keeps the bytes that response_ points to
@@ -169,6 +179,7 @@ void HttpSession::do_wait() {
 
 void HttpSession::do_read_header() {
   parser_.emplace();
+  request_ = {};
   common_headers_.clear();
   parser_->header_limit(static_cast<std::uint32_t>(limits().max_header_bytes));
   parser_->body_limit(limits().max_body_bytes);
@@ -205,6 +216,7 @@ void HttpSession::on_read_some() {
 }
 
 void HttpSession::on_fault(error_code error) {
+  if (request_.id.empty()) name_request({});
   if (auto response = answer_to_fault(error, limits())) {
     respond(std::move(*response), false, true);
   } else {
@@ -216,14 +228,17 @@ void HttpSession::on_fault(error_code error) {
 void HttpSession::on_header() {
   ++context_->counters.http_requests;
   const auto& head = parser_->get();
+  name_request(head["X-Request-Id"]);
   auto target = parse_target(head.target());
   if (!target) {
     respond(error_response(400, "bad_request", "The request's target is not a valid path."),
             head.method() == http::verb::head, true);
     return;
   }
-  request_ = to_plain(head, std::move(*target), parser_->keep_alive());
-  common_headers_ = common_headers(request_, stream_->encrypted(), *context_);
+  request_ = to_plain(head, std::move(*target), parser_->keep_alive(), std::move(request_.id));
+  for (auto& header : common_headers(request_, stream_->encrypted(), *context_)) {
+    common_headers_.push_back(std::move(header));
+  }
   Admission admission = admit(request_, wants_upgrade(), *context_);
   caller_ = std::move(admission.caller);
   if (admission.refusal) {
@@ -233,6 +248,24 @@ void HttpSession::on_header() {
   }
   if (!parser_->is_done()) return do_read_body();
   handle();
+}
+
+/// Also where there is no header yet: what can't be read is answered and logged as well.
+void HttpSession::name_request(std::string_view offered) {
+  request_.id = request_id_from(offered);
+  began_ = std::chrono::steady_clock::now();
+  common_headers_ = {{"X-Request-Id", request_.id}};
+}
+
+void HttpSession::log(int status, std::size_t bytes) const {
+  ++context_->counters.http_responses(status);
+  log_request({.request_id = request_.id,
+               .method = request_.method,
+               .path = request_.path,
+               .status = status,
+               .bytes = bytes,
+               .duration = std::chrono::steady_clock::now() - began_,
+               .key_name = caller_ ? caller_->name() : std::string()});
 }
 
 bool HttpSession::wants_upgrade() const {
@@ -265,7 +298,7 @@ void HttpSession::do_read_body() {
 }
 
 void HttpSession::handle() {
-  request_.keep_alive = request_.keep_alive && !last_request_;
+  request_.keep_alive = request_.keep_alive && !last_request_ && !context_->stopping;
   if (wants_upgrade()) {
     upgrade();
     return;
@@ -295,7 +328,10 @@ bool HttpSession::complete(const HttpRequest& request) {
                             .version = request.version,
                             .keep_alive = request.keep_alive,
                             .headers = std::move(common_headers_),
-                            .caller = std::move(caller_)},
+                            .caller = std::move(caller_),
+                            .request_id = request.id,
+                            .path = request.path,
+                            .began = began_},
                            std::get<openai::ApiRequest>(std::move(parsed)));
   return true;
 }
@@ -322,11 +358,14 @@ void HttpSession::upgrade() {
     return;
   }
   if (context_->stopping) {
-    respond(error_response(503, "shutting_down", "The server is shutting down; try again later."),
-            false, true);
+    HttpResponse response =
+        error_response(503, "shutting_down", "The server is shutting down; try again later.");
+    response.headers = {{"Retry-After", "1"}};
+    respond(std::move(response), false, true);
     return;
   }
-  start_ws_session(context_, std::move(stream_), parser_->get(), std::move(caller_));
+  log(101, 0);
+  start_ws_session(context_, std::move(stream_), parser_->get(), std::move(caller_), request_.id);
 }
 
 // -- writing ------------------------------------------------------------------------------------
@@ -349,6 +388,7 @@ void HttpSession::respond(HttpResponse plain, bool head_only, bool close) {
   if (has_body) response.content_length(bytes.size());
   if (has_body && !head_only) response.body() = {bytes.data(), bytes.size()};
 
+  log(plain_response_.status, has_body ? bytes.size() : 0);
   stream_->expires_after(limits().response_timeout);
   http::async_write(stream_, response,
                     [self = shared_from_this(), close](error_code error, std::size_t) {
@@ -373,7 +413,7 @@ void start_http_session(std::shared_ptr<ServerContext> context, ClientStream str
   const auto session = std::make_shared<HttpSession>(context, std::move(stream));
   context->connections.add(session);
   session->start();
-  if (context->stopping) session->shut_down();
+  if (context->closing) session->shut_down();
 }
 
 void continue_http_session(std::shared_ptr<ServerContext> context, ClientStream stream,
@@ -381,7 +421,7 @@ void continue_http_session(std::shared_ptr<ServerContext> context, ClientStream 
   const auto session = std::make_shared<HttpSession>(context, std::move(stream), std::move(buffer));
   context->connections.add(session);
   session->go_on();
-  if (context->stopping) session->shut_down();
+  if (context->closing) session->shut_down();
 }
 
 void refuse_connection(std::shared_ptr<ServerContext> context, ClientStream stream, Crowd crowd) {

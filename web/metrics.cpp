@@ -132,6 +132,10 @@ void write_server(Exposition& out, const Counters& counters) {
             counters.queued_bytes.load());
   out.counter("sluice_http_requests_total", "HTTP requests, upgrades included.",
               counters.http_requests.load());
+  out.begin("sluice_http_responses_total", "HTTP responses, by class of status.", "counter");
+  for (std::size_t i = 0; i < counters.http_responses_of.size(); ++i) {
+    out.sample({{"code", std::to_string(i + 1) + "xx"}}, counters.http_responses_of[i].load());
+  }
   out.counter("sluice_frames_received_total", "WebSocket messages from clients.",
               counters.frames_received.load());
   out.counter("sluice_frames_sent_total", "WebSocket messages to clients.",

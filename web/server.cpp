@@ -156,7 +156,7 @@ void Server::Impl::adopt(int native_socket, std::string_view already_read) {
     ::close(native_socket);
     return;
   }
-  if (context->stopping || context->connections.size() >= context->options.limits.max_connections) {
+  if (context->closing || context->connections.size() >= context->options.limits.max_connections) {
     return;
   }
   socket.set_option(asio::ip::tcp::no_delay(true), error);
@@ -180,8 +180,9 @@ void Server::Impl::run_thread() {
 
 void Server::Impl::stop(std::chrono::milliseconds grace) {
   if (threads.empty()) return;
+  finish_streams(grace);  // meanwhile probes and metrics are answered
+  context->closing = true;
   if (listener) listener->stop();
-  finish_streams(grace);
   end_connections();
   work.reset();
   for (std::thread& thread : threads) thread.join();

@@ -37,8 +37,9 @@ class Server {
   /// Closes it when through with it, or at once when it can't take it.
   void adopt(int native_socket, std::string already_read);
 
-  /// Takes no more connections and streams, waits up to `grace` for running streams, cancels the
-  /// rest (each gets its terminal event), closes WebSockets with 1001 and joins the threads.
+  /// Takes no more streams and waits up to `grace` for running ones, while everything else is
+  /// answered; cancels the rest (each gets its terminal event), takes no more connections, closes
+  /// WebSockets with 1001 and joins the threads.
   /// Takes at most a few seconds beyond `grace`. Not to be called from the server's threads.
   void stop(std::chrono::milliseconds grace);
 

@@ -63,7 +63,8 @@ struct ServerContext {
   Replaceable<TlsCertificate> certificate;      ///< for new connections; none: plain TCP
   std::unique_ptr<const OriginPolicy> origins;  ///< set before the first connection
   ConnectionList connections;
-  std::atomic<bool> stopping{false};
+  std::atomic<bool> stopping{false};              ///< no more streams
+  std::atomic<bool> closing{false};               ///< no more of anything
   std::atomic<std::uint64_t> last_completion{0};  ///< numbers requests of web/openai
   boost::asio::io_context io;
 };

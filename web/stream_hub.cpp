@@ -1,37 +1,15 @@
 #include "web/stream_hub.hpp"
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <map>
-#include <random>
-#include <string_view>
 #include <utility>
+
+#include "web/request_id.hpp"
+#include "web/request_log.hpp"
 
 namespace sluice::web {
 namespace {
-
-/// 128 bits of the system's randomness, as base64url.
-std::string random_key() {
-  constexpr std::string_view kDigits =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-  constexpr int kBits = 128;
-  std::random_device random;
-  std::string key;
-  std::uint64_t pool = 0;
-  int pooled = 0;
-  for (int left = kBits; left > 0; left -= 6) {
-    if (pooled < 6) {
-      pool = (pool << 32) | random();
-      pooled += 32;
-    }
-    pooled -= 6;
-    std::uint64_t digit = (pool >> pooled) & 63U;
-    if (left < 6) digit &= ~((std::uint64_t{1} << (6 - left)) - 1);  // padding bits are 0
-    key += kDigits[digit];
-  }
-  return key;
-}
 
 /// By name: a key that replaces another takes its streams over.
 bool is_same_owner(const CallerPtr& a, const CallerPtr& b) {
@@ -47,9 +25,13 @@ struct StreamHub::Stream {
     bool told = false;  // that there is news; until it has taken everything
   };
 
-  Stream(std::string stream_key, CallerPtr whose, std::chrono::milliseconds keep_for,
-         const StreamLog::Options& log_options)
-      : key(std::move(stream_key)), owner(std::move(whose)), keep(keep_for), log(log_options) {
+  Stream(std::string stream_key, CallerPtr whose, std::string request,
+         std::chrono::milliseconds keep_for, const StreamLog::Options& log_options)
+      : key(std::move(stream_key)),
+        request_id(std::move(request)),
+        owner(std::move(whose)),
+        keep(keep_for),
+        log(log_options) {
     if (owner) owner->stream_begun();
   }
   ~Stream() { count_out(); }
@@ -57,6 +39,7 @@ struct StreamHub::Stream {
   Stream& operator=(const Stream&) = delete;
 
   const std::string key;
+  const std::string request_id;
   const CallerPtr owner;
   const std::chrono::milliseconds keep;
   mutable std::mutex mutex;
@@ -136,6 +119,7 @@ void StreamHub::Stream::push(const Event& event) {
       }
     }
   }
+  log_stream_end(request_id, event);
   acknowledge();
 }
 
@@ -182,14 +166,17 @@ void StreamHub::Stream::acknowledge() {
 void StreamHub::Stream::finish() {
   StreamHandle last;
   bool complete = false;
+  bool unended = false;
   count_out();
   {
     const std::lock_guard lock(mutex);
+    unended = !over && !log.ended();
     over = true;
     viewers.clear();
     last = std::exchange(handle, {});
     complete = log.ended() && log.acknowledged() == log.last_number();
   }
+  if (unended) log_stream_left(request_id);
   if (!complete) last.listener_gone();
 }
 
@@ -203,13 +190,13 @@ StreamHub::~StreamHub() {
 }
 
 ViewerId StreamHub::start(GenerateRequest request, std::chrono::milliseconds keep,
-                          std::weak_ptr<EventSink> sink, CallerPtr owner) {
+                          std::weak_ptr<EventSink> sink, CallerPtr owner, std::string request_id) {
   const bool keeps = keep.count() > 0;
   StreamLog::Options log;
   log.keeps = keeps;
   log.max_bytes = options_.log_bytes;
-  const auto stream =
-      std::make_shared<Stream>(keeps ? random_key() : "", std::move(owner), keep, log);
+  const auto stream = std::make_shared<Stream>(keeps ? random_key() : "", std::move(owner),
+                                               std::move(request_id), keep, log);
   ViewerId viewer = 0;
   {
     const std::lock_guard lock(mutex_);
@@ -305,6 +292,11 @@ void StreamHub::leave(ViewerId viewer) {
 std::string StreamHub::stream_key(ViewerId viewer) const {
   const StreamPtr stream = find(viewer);
   return stream ? stream->key : std::string();
+}
+
+std::string StreamHub::request_id(ViewerId viewer) const {
+  const StreamPtr stream = find(viewer);
+  return stream ? stream->request_id : std::string();
 }
 
 SequenceId StreamHub::sequence(ViewerId viewer) const {

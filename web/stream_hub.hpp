@@ -59,9 +59,9 @@ class StreamHub {
 
   /// Starts a stream with one viewer, kept for `keep` after its viewers and its end; 0 is not
   /// kept. 0 when the hub is closed. The stream belongs to `owner`, who is charged for its tokens;
-  /// without keys to nobody.
+  /// without keys to nobody. The log calls it by `request_id`.
   ViewerId start(GenerateRequest request, std::chrono::milliseconds keep,
-                 std::weak_ptr<EventSink> sink, CallerPtr owner = {});
+                 std::weak_ptr<EventSink> sink, CallerPtr owner = {}, std::string request_id = {});
 
   enum class AttachFault { kNone, kUnknownStream, kGoneTooFar };
   struct Attached {
@@ -83,6 +83,8 @@ class StreamHub {
   void detach(ViewerId viewer);
   /// What attach() knows the viewer's stream by: 128 random bits; empty when it is not kept.
   std::string stream_key(ViewerId viewer) const;
+  /// What the log calls the viewer's stream.
+  std::string request_id(ViewerId viewer) const;
   /// What the engine calls the viewer's stream; 0 until it has started.
   SequenceId sequence(ViewerId viewer) const;
   /// What the engine calls the owner's streams that somebody looks at.

@@ -38,9 +38,11 @@ class WsSession final : public Connection,
                         public StatsSink,
                         public std::enable_shared_from_this<WsSession> {
  public:
-  WsSession(std::shared_ptr<ServerContext> context, ClientStream stream, CallerPtr caller)
+  WsSession(std::shared_ptr<ServerContext> context, ClientStream stream, CallerPtr caller,
+            std::string request_id)
       : context_(std::move(context)),
         caller_(std::move(caller)),
+        request_id_(std::move(request_id)),
         ws_(std::move(stream)),
         stall_timer_(ws_.get_executor()),
         close_timer_(ws_.get_executor()) {
@@ -113,6 +115,7 @@ class WsSession final : public Connection,
   void queue_text(std::string text);
   std::optional<Frame> next_frame();
   std::optional<Frame> next_frame_of(ViewerId viewer);
+  AcceptedNames names_of(ViewerId viewer) const;
   void do_write();
   void on_write(error_code error);
   std::string stats_text(const StatsSnapshot& stats) const;
@@ -137,6 +140,8 @@ class WsSession final : public Connection,
 
   const std::shared_ptr<ServerContext> context_;  // first: the io_context outlives the stream
   const CallerPtr caller_;                        // whose key it has
+  const std::string request_id_;                  // of the upgrade
+  std::uint64_t last_stream_ = 0;                 // streams have its id and a number
   websocket::stream<ClientStream> ws_;
   asio::steady_timer stall_timer_;
   asio::steady_timer close_timer_;
@@ -173,9 +178,10 @@ void WsSession::start(const UpgradeRequest& upgrade, Welcome welcome) {
   timeouts.keep_alive_pings = true;
   ws_.set_option(timeouts);
   const bool select_protocol = offers_protocol(upgrade);
-  ws_.set_option(
-      websocket::stream_base::decorator([select_protocol](websocket::response_type& response) {
+  ws_.set_option(websocket::stream_base::decorator(
+      [select_protocol, id = request_id_](websocket::response_type& response) {
         response.set(http::field::server, "sluice");
+        if (!id.empty()) response.set("X-Request-Id", id);
         if (select_protocol) response.set(http::field::sec_websocket_protocol, "sluice.v1");
       }));
   ws_.read_message_max(limits().max_frame_bytes);
@@ -197,7 +203,7 @@ void WsSession::start(const UpgradeRequest& upgrade, Welcome welcome) {
                                 default_maximum(self->context_->service), self->limits().max_keep));
     self->do_read();
     self->do_write();
-    if (self->context_->stopping) self->shut_down();
+    if (self->context_->closing) self->shut_down();
     self->check_key();  // it may have been revoked in between
   });
 }
@@ -244,7 +250,8 @@ void WsSession::handle(GenerateMessage message) {
     if (refused) return queue_text(rate_refusal_json(message.id, *refused));
   }
   const ViewerId viewer =
-      context_->hub.start(std::move(message.request), message.keep, weak_from_this(), caller_);
+      context_->hub.start(std::move(message.request), message.keep, weak_from_this(), caller_,
+                          fmt::format("{}-{}", request_id_, ++last_stream_));
   if (viewer == 0) {
     refuse(message.id, "shutting_down", "The server is shutting down; try again later.");
     return;
@@ -385,10 +392,9 @@ std::optional<WsSession::Frame> WsSession::next_frame_of(ViewerId viewer) {
   const auto event = context_->hub.take(viewer);
   if (!event) return std::nullopt;
   const bool accepted = std::holds_alternative<AcceptedEvent>(*event);
-  Frame frame{
-      event_json(id->second, *event, accepted ? context_->hub.stream_key(viewer) : std::string(),
-                 [this](TokenId token) { return context_->service.token_text(token); }),
-      viewer, number_of(*event), is_terminal(*event)};
+  Frame frame{event_json(id->second, *event, accepted ? names_of(viewer) : AcceptedNames(),
+                         [this](TokenId token) { return context_->service.token_text(token); }),
+              viewer, number_of(*event), is_terminal(*event)};
   if (frame.terminal) viewers_.erase(id->second);  // the id is free again
   return frame;
 }
@@ -413,6 +419,10 @@ std::string WsSession::stats_text(const StatsSnapshot& stats) const {
   json.end_object();
   return fmt::format(R"({{"type":"stats",{},"streams":{}}})", own.empty() ? stats.fields : own,
                      json.str());
+}
+
+AcceptedNames WsSession::names_of(ViewerId viewer) const {
+  return {context_->hub.stream_key(viewer), context_->hub.request_id(viewer)};
 }
 
 void WsSession::do_write() {
@@ -520,15 +530,16 @@ void WsSession::leave_streams() {
 }  // namespace
 
 void start_ws_session(std::shared_ptr<ServerContext> context, ClientStream stream,
-                      const UpgradeRequest& upgrade, CallerPtr caller) {
-  const auto session = std::make_shared<WsSession>(context, std::move(stream), std::move(caller));
+                      const UpgradeRequest& upgrade, CallerPtr caller, std::string request_id) {
+  const auto session = std::make_shared<WsSession>(context, std::move(stream), std::move(caller),
+                                                   std::move(request_id));
   context->connections.add(session);
   session->start(upgrade, WsSession::Welcome::kYes);
 }
 
 void refuse_ws_session(std::shared_ptr<ServerContext> context, ClientStream stream,
                        const UpgradeRequest& upgrade) {
-  const auto session = std::make_shared<WsSession>(context, std::move(stream), nullptr);
+  const auto session = std::make_shared<WsSession>(context, std::move(stream), nullptr, "");
   context->connections.add(session);
   session->start(upgrade, WsSession::Welcome::kNo);
 }

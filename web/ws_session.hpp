@@ -15,7 +15,7 @@ using UpgradeRequest = boost::beast::http::request<boost::beast::http::string_bo
 /// Takes over a connection whose upgrade request has been read and checked. `caller`: whose key it
 /// has, none without keys.
 void start_ws_session(std::shared_ptr<ServerContext> context, ClientStream stream,
-                      const UpgradeRequest& upgrade, CallerPtr caller);
+                      const UpgradeRequest& upgrade, CallerPtr caller, std::string request_id);
 
 /// Upgrades only to say that a key is needed, with close code 4401.
 void refuse_ws_session(std::shared_ptr<ServerContext> context, ClientStream stream,

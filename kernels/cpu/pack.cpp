@@ -1,4 +1,5 @@
-// From the blocks of a weight file to packed groups. Runs once, at load.
+// From the blocks of a weight file to packed groups. Runs once, at load. Words are little-endian,
+// as everything in such a file.
 #include <array>
 #include <cstring>
 
@@ -24,60 +25,84 @@ struct Place {
   void put_byte(std::size_t offset, int value) const {
     header[offset + row] = static_cast<std::byte>(value);
   }
-  /// Where in a vector the number of column c of a block lies.
-  std::size_t lane(std::size_t c) const { return 4 * row + c % 4; }
 };
 
-/// Numbers of up to 8 bits, one a byte.
-void put_bytes(const Place& place, const std::array<int, kBlockCols>& q) {
-  for (std::size_t c = 0; c < kBlockCols; ++c)
-    place.quants[c / 4 * kVectorBytes + place.lane(c)] = static_cast<std::byte>(q[c]);
+/// 32 numbers of up to 8 bits, four to a word; column 4 v is the low byte of word v, so that the
+/// word is what vector v has of a row.
+using Numbers = std::array<std::uint32_t, kVectors>;
+
+constexpr std::uint32_t each_byte(std::uint32_t value) {
+  return value * 0x01010101U;
+}
+
+void put_word(const Place& place, std::size_t vector, std::uint32_t word) {
+  std::memcpy(place.quants + vector * kVectorBytes + 4 * place.row, &word, 4);
+}
+
+void put_bytes(const Place& place, const Numbers& q) {
+  for (std::size_t v = 0; v < kVectors; ++v) put_word(place, v, q[v]);
 }
 
 /// The low four bits: vector v holds columns 4v.. in its low and 16 + 4v.. in its high nibbles.
-void put_nibbles(const Place& place, const std::array<int, kBlockCols>& q) {
-  for (std::size_t c = 0; c < kBlockCols / 2; ++c) {
-    const int pair = (q[c] & 15) | (q[c + kBlockCols / 2] & 15) << 4;
-    place.quants[c / 4 * kVectorBytes + place.lane(c)] = static_cast<std::byte>(pair);
-  }
+void put_nibbles(const Place& place, const Numbers& q) {
+  constexpr std::uint32_t kLow = each_byte(15);
+  for (std::size_t v = 0; v < kVectors / 2; ++v)
+    put_word(place, v, (q[v] & kLow) | (q[v + kVectors / 2] & kLow) << 4);
 }
 
 /// Bit 4: eight bytes a vector, bit i of them for byte i of the vector.
-void put_fifth_bits(const Place& place, const std::array<int, kBlockCols>& q) {
+void put_fifth_bits(const Place& place, const Numbers& q) {
   std::byte* plane = place.quants + kVectors / 2 * kVectorBytes;
-  for (std::size_t c = 0; c < kBlockCols; ++c) {
-    const std::size_t lane = place.lane(c);
-    plane[c / 4 * 8 + lane / 8] |= static_cast<std::byte>((q[c] >> 4 & 1) << lane % 8);
+  for (std::size_t v = 0; v < kVectors; ++v) {
+    // The product brings bit 0 of the four bytes side by side to bits 24 to 27.
+    const std::uint32_t four = (q[v] >> 4 & each_byte(1)) * 0x01020408U >> 24 & 15U;
+    plane[8 * v + place.row / 2] |= static_cast<std::byte>(four << 4 * (place.row % 2));
   }
 }
 
 /// Bits 4 and 5: two vectors; bits 2 i of the first belong to vector i, of the second to 4 + i.
-void put_upper_bits(const Place& place, const std::array<int, kBlockCols>& q) {
-  std::byte* plane = place.quants + kVectors / 2 * kVectorBytes;
-  for (std::size_t c = 0; c < kBlockCols; ++c) {
-    const std::size_t vector = c / 4;
-    plane[vector / 4 * kVectorBytes + place.lane(c)] |=
-        static_cast<std::byte>((q[c] >> 4 & 3) << 2 * (vector % 4));
+void put_upper_bits(const Place& place, const Numbers& q) {
+  constexpr std::size_t kFour = kVectors / 2;
+  for (std::size_t plane = 0; plane < 2; ++plane) {
+    std::uint32_t word = 0;
+    for (std::size_t v = 0; v < kFour; ++v)
+      word |= (q[plane * kFour + v] >> 4 & each_byte(3)) << 2 * v;
+    put_word(place, kFour + plane, word);
   }
 }
 
 // One row's block of each encoding. Layouts of the sources: dequantize.cpp and dequantize_k.cpp.
 
+/// Word `v` of 32 bytes.
+std::uint32_t word_at(const std::byte* bytes, std::size_t v) {
+  return load_u32(bytes + 4 * v);
+}
+
 void pack_q8_0(const std::byte* row, std::size_t block, const Place& place) {
   const std::byte* src = row + block * 34;
   place.put_half(2 * kGroupRows * place.in_header, src);
-  std::array<int, kBlockCols> q{};
-  for (std::size_t c = 0; c < kBlockCols; ++c) q[c] = signed_byte_at(src, 2 + c) + 128;
+  Numbers q{};
+  // Adding 128 to a byte is turning its highest bit round.
+  for (std::size_t v = 0; v < kVectors; ++v) q[v] = word_at(src + 2, v) ^ each_byte(128);
   put_bytes(place, q);
 }
 
-std::array<int, kBlockCols> low_then_high(const std::byte* nibbles) {
-  std::array<int, kBlockCols> q{};
-  for (std::size_t c = 0; c < kBlockCols / 2; ++c) {
-    q[c] = byte_at(nibbles, c) & 15;
-    q[c + kBlockCols / 2] = byte_at(nibbles, c) >> 4;
+/// 32 numbers in 16 bytes: the low nibbles, then the high ones.
+Numbers low_then_high(const std::byte* nibbles) {
+  Numbers q{};
+  for (std::size_t v = 0; v < kVectors / 2; ++v) {
+    const std::uint32_t word = word_at(nibbles, v);
+    q[v] = word & each_byte(15);
+    q[v + kVectors / 2] = word >> 4 & each_byte(15);
   }
   return q;
+}
+
+/// Four bits to bit 4 of the four bytes of a word.
+std::uint32_t spread_fifth(std::uint32_t four) {
+  // The product puts bit i at 7 i, among others; of these, bits 0, 8, 16 and 24 are those of the
+  // four copies that were shifted by i.
+  return ((four & 15U) * 0x00204081U & each_byte(1)) << 4;
 }
 
 /// Q4_0, Q4_1, Q5_0, Q5_1: `halves` f16 numbers, perhaps the fifth bits, then nibbles.
@@ -88,10 +113,10 @@ void pack_small(const std::byte* row, std::size_t block, const Place& place) {
   const std::byte* src = row + block * (kNibblesAt + kBlockCols / 2);
   for (std::size_t i = 0; i < kHalves; ++i)
     place.put_half(2 * kGroupRows * (i + place.in_header), src + 2 * i);
-  std::array<int, kBlockCols> q = low_then_high(src + kNibblesAt);
+  Numbers q = low_then_high(src + kNibblesAt);
   if constexpr (kFive) {
     const std::uint32_t fifth = load_u32(src + kBitsAt);
-    for (std::size_t c = 0; c < kBlockCols; ++c) q[c] |= static_cast<int>(fifth >> c & 1U) << 4;
+    for (std::size_t v = 0; v < kVectors; ++v) q[v] |= spread_fifth(fifth >> 4 * v);
     put_fifth_bits(place, q);
   }
   put_nibbles(place, q);
@@ -115,10 +140,10 @@ void pack_super(const std::byte* row, std::size_t block, const Place& place) {
   }
   place.put_byte(64 + 32 * g, scale);
   place.put_byte(64 + 32 * g + 16, min);
-  std::array<int, kBlockCols> q{};
-  for (std::size_t c = 0; c < kBlockCols; ++c) {
-    q[c] = byte_at(src, kNibblesAt + 32 * (g / 2) + c) >> 4 * (g % 2) & 15;
-    if constexpr (kFive) q[c] |= (byte_at(src, 16 + c) >> g & 1) << 4;
+  Numbers q{};
+  for (std::size_t v = 0; v < kVectors; ++v) {
+    q[v] = word_at(src + kNibblesAt + 32 * (g / 2), v) >> 4 * (g % 2) & each_byte(15);
+    if constexpr (kFive) q[v] |= (word_at(src + 16, v) >> g & each_byte(1)) << 4;
   }
   put_nibbles(place, q);
   if constexpr (kFive) put_fifth_bits(place, q);
@@ -132,10 +157,10 @@ void pack_q6_k(const std::byte* row, std::size_t block, const Place& place) {
     place.put_byte(32 + 16 * (2 * run + half), byte_at(src, 192 + 2 * run + half));
   const std::byte* low = src + 64 * (run / 4) + 32 * (run % 2);
   const std::byte* high = src + 128 + 32 * (run / 4);
-  std::array<int, kBlockCols> q{};
-  for (std::size_t c = 0; c < kBlockCols; ++c)
-    q[c] = (byte_at(low, c) >> 4 * (run % 4 / 2) & 15) | (byte_at(high, c) >> 2 * (run % 4) & 3)
-                                                             << 4;
+  Numbers q{};
+  for (std::size_t v = 0; v < kVectors; ++v)
+    q[v] = (word_at(low, v) >> 4 * (run % 4 / 2) & each_byte(15)) |
+           (word_at(high, v) >> 2 * (run % 4) & each_byte(3)) << 4;
   put_nibbles(place, q);
   put_upper_bits(place, q);
 }

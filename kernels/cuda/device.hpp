@@ -147,6 +147,29 @@ __device__ inline T warp_sum(T x) {
   return x;
 }
 
+/// The sums of several numbers over a warp: that of x[v] in lanes v * 32 / kCount and following.
+/// Each is summed by the same butterfly as in warp_sum(), so to the same bits; but a step moves
+/// half as many numbers as the one before it. kCount is a power of two, at most 32; x is used up.
+template <int kCount>
+__device__ inline float warp_sums(float* x) {
+  int step = kWarp / 2;
+  SLUICE_UNROLL
+  for (int half = kCount / 2; half > 0; half /= 2) {
+    const bool upper = (lane_index() & step) != 0;
+    SLUICE_UNROLL
+    for (int i = 0; i < half; ++i) {
+      const float given = upper ? x[i] : x[i + half];
+      const float kept = upper ? x[i + half] : x[i];
+      x[i] = kept + __shfl_xor_sync(kAllLanes, given, step);
+    }
+    step /= 2;
+  }
+  float sum = x[0];
+  SLUICE_UNROLL
+  for (; step > 0; step /= 2) sum += __shfl_xor_sync(kAllLanes, sum, step);
+  return sum;
+}
+
 __device__ inline float warp_max(float x) {
   for (int step = kWarp / 2; step > 0; step /= 2) {
     const float other = __shfl_xor_sync(kAllLanes, x, step);

@@ -22,7 +22,7 @@ inline constexpr int kMatvecRows = 8;  // most input rows of a pass
 
 /// Blocks of a multiprocessor that leave registers enough for no spills.
 template <int kRows>
-constexpr int kMatvecBlocks = kRows <= 4 ? 5 : 4;
+constexpr int kMatvecBlocks = kRows <= 4 ? 5 : 3;
 
 /// Grid: outputs / (warps of a block * kOutputs) times rows / kRows, the rows first: blocks that
 /// run at a time then read the same weights.
@@ -35,7 +35,7 @@ __global__ void __launch_bounds__(kMatvecThreads, kMatvecBlocks<kRows>)
   const int first_row = block_x() % row_blocks * kRows;
   if (first_output >= outputs) return;
 
-  float sums[kRows][kOutputs] = {};
+  float sums[kRows * kOutputs] = {};
   const int units = (operands.weights.cols + W::kUnitCols - 1) / W::kUnitCols;
   for (int unit = lane_index(); unit < units; unit += kWarp) {
     W loaded[kOutputs];
@@ -50,23 +50,18 @@ __global__ void __launch_bounds__(kMatvecThreads, kMatvecBlocks<kRows>)
       const int row = first_row + r < rows ? first_row + r : rows - 1;
       const typename W::Input input(operands, row, unit);
       SLUICE_UNROLL
-      for (int n = 0; n < kOutputs; ++n) loaded[n].dot(input, sums[r][n]);
+      for (int n = 0; n < kOutputs; ++n) loaded[n].dot(input, sums[r * kOutputs + n]);
     }
   }
-  SLUICE_UNROLL
-  for (int r = 0; r < kRows; ++r) {
-    SLUICE_UNROLL
-    for (int n = 0; n < kOutputs; ++n) {
-      const int row = first_row + r;
-      const int output = first_output + n;
-      if (row >= rows || output >= outputs) continue;
-      float y = warp_sum(sums[r][n]);
-      if (lane_index() != 0) continue;
-      float& to = operands.y[offset_of(row, operands.y_stride) + output];
-      if (operands.bias != nullptr) y += operands.bias[output];
-      to = operands.add ? to + y : y;
-    }
-  }
+  constexpr int kSums = kRows * kOutputs;
+  float y = warp_sums<kSums>(sums);
+  const int mine = lane_index() / (kWarp / kSums);
+  const int row = first_row + mine / kOutputs;
+  const int output = first_output + mine % kOutputs;
+  if (lane_index() % (kWarp / kSums) != 0 || row >= rows || output >= outputs) return;
+  float& to = operands.y[offset_of(row, operands.y_stride) + output];
+  if (operands.bias != nullptr) y += operands.bias[output];
+  to = operands.add ? to + y : y;
 }
 
 template <class W, int kRows, int kOutputs>

@@ -20,6 +20,10 @@ struct Context {
 };
 
 /// Stacks that are used again and again; memory is taken when they are touched.
+///
+/// A block's threads wake each other by turns, so that the ends of all their stacks are in use at
+/// once. They must not meet in the sets of caches and of address translation: stacks are an odd
+/// number of pages apart, and end at different places in their last pages.
 class StackPool {
  public:
   StackPool() = default;
@@ -27,21 +31,29 @@ class StackPool {
   StackPool& operator=(const StackPool&) = delete;
   ~StackPool();
 
-  static constexpr std::size_t kBytes = std::size_t{128} << 10;
-  /// The lowest address of stack `index`.
-  unsigned char* stack(std::size_t index);
+  struct Stack {
+    unsigned char* bottom = nullptr;  ///< the lowest address
+    std::size_t bytes = 0;
+  };
+  /// `index` is below kCount.
+  Stack stack(std::size_t index);
   /// Forgets what abandoned fibers left.
   void clean();
 
+  static constexpr std::size_t kCount = 1024;
+
  private:
-  std::vector<unsigned char*> stacks_;
+  static constexpr std::size_t kPage = 4096;
+  static constexpr std::size_t kApart = 33 * kPage;
+
+  unsigned char* memory_ = nullptr;
 };
 
 class Fibers {
  public:
   /// Who goes on when a fiber waits.
   enum class Turn {
-    kNext,   ///< the next in the order that can, round and round
+    kWarp,   ///< the next of its warp that can, round and round, or else of the next warp: fast
     kFirst,  ///< the first in the order that can: some run far ahead of the others
   };
   /// Runs body() in `count` fibers; `order` says which comes after which. Returns when all have
@@ -77,9 +89,8 @@ class Fibers {
   std::vector<Context> contexts_;
   std::vector<State> states_;
   std::vector<int> order_;
-  std::vector<int> place_in_order_;
   Context main_;
-  Turn turn_ = Turn::kNext;
+  Turn turn_ = Turn::kWarp;
   const BodyRef* body_ = nullptr;
   int running_ = -1;
   int num_ended_ = 0;

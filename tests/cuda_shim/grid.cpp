@@ -174,7 +174,7 @@ void Machine::run_block(std::size_t shared_bytes, const BodyRef& body) {
     set_thread(fibers_.running());
     body();
   };
-  const auto turn = order == Order::kAscending ? Fibers::Turn::kNext : Fibers::Turn::kFirst;
+  const auto turn = order == Order::kAscending ? Fibers::Turn::kWarp : Fibers::Turn::kFirst;
   fibers_.run(threads_, next_order(threads_), turn, BodyRef(thread));
   if (!failed_) look_for_waiting();
 }

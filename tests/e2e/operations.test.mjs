@@ -146,6 +146,19 @@ describe('every query', { skip: whyNot }, () => {
   });
 });
 
+test('every option that is written down exists', { skip: whyNot }, () => {
+  const help = (command) => execFileSync(process.env.SLUICE_BIN, [command, '--help'], { encoding: 'utf8' });
+  const known = new Set([...help('serve').matchAll(/--[a-z][a-z-]+/g)].map(([option]) => option));
+  known.add('--config').add('--json');
+  const others = new Set(['--memory', '--rm', '--from-file', '--file', '--install', '--help', '--build-arg', '--gpus']);
+  const used = [read('docs/operations.md'), ...pod().containers[0].args, read('deploy/prometheus/alerts.yml'),
+    ...['Dockerfile', 'Dockerfile.cuda'].map((name) => read(`deploy/${name}`).match(/^ENTRYPOINT (.*)$/m)[1])]
+    .flatMap((text) => [...text.matchAll(/(?<![-\w])--[a-z][a-z-]+/g)].map(([option]) => option));
+  for (const [, name] of read('deploy/kubernetes/sluice.toml').matchAll(/^([a-z-]+) = /gm)) used.push(`--${name}`);
+  assert.ok(used.length > 30);
+  assert.deepEqual([...new Set(used)].filter((option) => !known.has(option) && !others.has(option)), []);
+});
+
 describe('Kubernetes', () => {
   test('the pod is probed where the server answers probes, and drains within its time', () => {
     const { containers: [container], terminationGracePeriodSeconds, securityContext } = pod();

@@ -15,6 +15,7 @@
 
 #include "web/http_session.hpp"
 #include "web/openai/completion.hpp"
+#include "web/request_log.hpp"
 #include "web/response_text.hpp"
 #include "web/web_log.hpp"
 
@@ -27,6 +28,7 @@ using boost::system::error_code;
 constexpr std::string_view kChatPath = "/v1/chat/completions";
 constexpr std::string_view kCompletionPath = "/v1/completions";
 constexpr std::size_t kMostReadAhead = 64 << 10;
+constexpr int kClientGone = 499;  // in the log: it left before there was a response
 
 std::int64_t seconds_now() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
@@ -53,6 +55,7 @@ class CompletionSession final : public Connection,
   }
 
   ~CompletionSession() override {
+    log();
     leave();
     --context_->counters.connections;
     context_->connections.remove(this);
@@ -96,6 +99,7 @@ class CompletionSession final : public Connection,
   void on_write(error_code error, const Taken& taken);
   void finish();
   void end_answer();
+  void log() const;
   void disconnect();
   void leave();
 
@@ -115,6 +119,8 @@ class CompletionSession final : public Connection,
   std::deque<ViewerId> waiting_;  // for all to be accepted
   std::array<char, 4096> read_{};
   std::string writing_;
+  int status_ = kClientGone;  // of the response, once it has begun
+  std::uint64_t bytes_ = 0;   // of its body
   State state_ = State::kOpen;
   bool write_pending_ = false;
   bool read_pending_ = false;
@@ -129,7 +135,7 @@ void CompletionSession::start(std::vector<GenerateRequest> streams) {
   std::size_t choice = 0;
   for (GenerateRequest& request : streams) {
     const ViewerId viewer = context_->hub.start(std::move(request), std::chrono::milliseconds(0),
-                                                weak_from_this(), line_.caller);
+                                                weak_from_this(), line_.caller, line_.request_id);
     if (viewer == 0) {
       Completion::Output out;
       out.whole = to_response(shutting_down());
@@ -194,6 +200,8 @@ void CompletionSession::mark_written(const Taken& taken) {
 
 std::string CompletionSession::bytes_of(Completion::Output& out) {
   if (out.whole) {
+    status_ = out.whole->status;
+    bytes_ += out.whole->body.size();
     out.whole->headers.insert(out.whole->headers.end(), line_.headers.begin(), line_.headers.end());
     out.whole->headers.emplace_back("Cache-Control", "no-store");
     return response_head(*out.whole,
@@ -201,8 +209,10 @@ std::string CompletionSession::bytes_of(Completion::Output& out) {
            out.whole->body;
   }
   std::string bytes;
+  bytes_ += out.body.size();
   if (out.head) {
     HttpResponse head;
+    status_ = head.status;
     head.content_type = "text/event-stream; charset=utf-8";
     head.headers = line_.headers;
     head.headers.emplace_back("Cache-Control", "no-store");
@@ -293,6 +303,17 @@ void CompletionSession::disconnect() {
   timer_.cancel();
   line_.stream.close();
   self_.reset();
+}
+
+void CompletionSession::log() const {
+  ++context_->counters.http_responses(status_);
+  log_request({.request_id = line_.request_id,
+               .method = "POST",
+               .path = line_.path,
+               .status = status_,
+               .bytes = bytes_,
+               .duration = std::chrono::steady_clock::now() - line_.began,
+               .key_name = line_.caller ? line_.caller->name() : std::string()});
 }
 
 void CompletionSession::leave() {

@@ -5,7 +5,9 @@
 #pragma once
 
 #include <boost/beast/core/flat_buffer.hpp>
+#include <chrono>
 #include <memory>
+#include <string>
 
 #include "web/openai/api_request.hpp"
 #include "web/server_context.hpp"
@@ -21,6 +23,10 @@ struct AnswerLine {
   bool keep_alive = true;
   std::vector<std::pair<std::string, std::string>> headers{};  ///< further ones of the response
   CallerPtr caller{};  ///< whose key it is; none without keys
+  // For the log.
+  std::string request_id{};
+  std::string path{};
+  std::chrono::steady_clock::time_point began{};  ///< when the request was there
 };
 
 /// Starts the streams and answers. When the connection can go on, an HTTP session takes it over

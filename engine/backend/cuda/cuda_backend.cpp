@@ -19,6 +19,7 @@
 #include "engine/backend/cuda/step_staging.hpp"
 #include "engine/backend/slice_check.hpp"
 #include "engine/base/error.hpp"
+#include "kernels/cuda/device_usage.hpp"
 
 namespace sluice {
 namespace {
@@ -370,6 +371,19 @@ std::string CudaBackend::description() const {
   return fmt::format("CUDA device {}, {}{}{}", device.index, device.name,
                      impl_->options.precise ? ", weights in f32" : "",
                      impl_->options.fast_prefill ? ", prompts by cuBLAS" : "");
+}
+
+DeviceProbe CudaBackend::device_probe() const {
+  const cuda::DeviceProperties& device = impl_->device->properties();
+  auto monitor = cuda::DeviceMonitor::open(device.index);
+  if (!monitor) return {};
+  return [monitor = std::move(monitor), index = device.index, name = device.name] {
+    std::vector<DeviceUsage> usage;
+    if (const auto load = monitor->load()) {
+      usage.push_back({index, name, load->utilization, load->used_bytes, load->total_bytes});
+    }
+    return usage;
+  };
 }
 
 CudaStepCounts CudaBackend::counts() const {

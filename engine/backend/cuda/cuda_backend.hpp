@@ -59,6 +59,7 @@ class CudaBackend final : public Backend {
   std::optional<StepResult> end_step(std::chrono::microseconds patience) noexcept override;
   BackendMemory memory() const override;
   std::string description() const override;
+  DeviceProbe device_probe() const override;
 
   /// See CpuBackend::logits().
   std::vector<float> logits(const StepBatch& batch, std::span<const std::size_t> rows);

@@ -145,7 +145,7 @@ std::vector<double> SequenceOfTest::expected(std::int32_t position, const Option
     const std::int32_t kv_head = head / (shape_.heads / shape_.kv_heads);
     double total =
         options.sinks ? std::exp(static_cast<double>(sinks_[static_cast<std::size_t>(head)])) : 0.0;
-    const std::size_t first = static_cast<std::size_t>(head * shape_.head_dim);
+    const std::size_t first = elements(head, shape_.head_dim);
     for (std::int32_t p = 0; p <= position; ++p) {
       if (!sees(position, p, options)) continue;
       double score = 0.0;
@@ -220,6 +220,34 @@ TEST_CASE("cuda attention of prompts gives the bits of decoding however rows are
       const std::vector<float> later = sequence.prefill(261, 283, 3, options);
       REQUIRE(same_bits(later.data(), whole.data() + 11 * dim, later.size()));
     }
+  }
+}
+
+TEST_CASE("cuda attention of random shapes and options") {
+  std::mt19937 random(200);
+  const auto up_to = [&](std::int32_t most) {
+    return static_cast<std::int32_t>(random() % static_cast<std::uint32_t>(most)) + 1;
+  };
+  const auto type = [&] { return static_cast<KvType>(random() % 4); };
+  for (int round = 0; round < 25; ++round) {
+    const std::int32_t kv_heads = up_to(3);
+    const KvShape shape{kv_heads * up_to(9), kv_heads, up_to(160), 2 * up_to(20), type(), type()};
+    const std::int32_t length = up_to(330);
+    Options options;
+    if (random() % 2 == 0) options = {up_to(length), up_to(6) - 1, 0.0F, false};
+    if (random() % 3 == 0) options.softcap = 15.0F;
+    options.sinks = random() % 3 == 0;
+    CAPTURE(round, shape.heads, shape.kv_heads, shape.head_dim, shape.block_size, length);
+    CAPTURE(options.window, options.keep_first, options.softcap, options.sinks);
+    const auto seed = static_cast<std::uint32_t>(random());
+    SequenceOfTest sequence(shape, length, seed, seed + 1);
+    const std::int32_t position = up_to(length) - 1;
+    const std::vector<float> row = sequence.decode({position}, options, length);
+    REQUIRE(test::worst_difference(row, sequence.expected(position, options)) < 3e-5);
+    const std::int32_t first = up_to(position + 1) - 1;
+    const std::vector<float> rows =
+        sequence.prefill(std::max(first, position - 40), position + 1, up_to(16), options);
+    REQUIRE(same_bits(row.data(), rows.data() + rows.size() - row.size(), row.size()));
   }
 }
 

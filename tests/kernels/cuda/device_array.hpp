@@ -39,6 +39,11 @@ class DeviceArray {
   std::size_t count_ = 0;
 };
 
+/// Elements of a matrix.
+constexpr std::size_t elements(std::int32_t rows, std::int32_t cols) {
+  return static_cast<std::size_t>(rows) * static_cast<std::size_t>(cols);
+}
+
 /// A launch that had to succeed.
 inline void check_launch(LaunchStatus status) {
   const std::vector<std::string> faults = cuda_shim::take_faults();
@@ -61,7 +66,7 @@ auto same_in_every_order(const Launch& launch, const Result& result) {
   using cuda_shim::Order;
   cuda_shim::set_order(Order::kAscending);
   launch();
-  const auto first = result();
+  auto first = result();
   for (const Order order : {Order::kDescending, Order::kShuffled}) {
     cuda_shim::set_order(order, 7);
     launch();

@@ -69,8 +69,8 @@ TEST_CASE("cuda activations of bad shapes") {
 
 TEST_CASE("cuda bias and scaled sums are exact") {
   std::mt19937 random(9);
-  const std::vector<float> y = random_floats(3 * 70, random);
-  const std::vector<float> x = random_floats(3 * 70, random);
+  const std::vector<float> y = random_floats(elements(3, 70), random);
+  const std::vector<float> x = random_floats(elements(3, 70), random);
   const DeviceArray<float> device_x(x);
   DeviceArray<float> device_y(y);
   check_launch(add_bias(device_y.data(), 70, 3, 65, device_x.data(), nullptr));
@@ -86,7 +86,7 @@ TEST_CASE("cuda bias and scaled sums are exact") {
 
 TEST_CASE("cuda scale and soft cap follow the CPU") {
   std::mt19937 random(10);
-  const std::vector<float> x = random_floats(2 * 300, random, 40.0F);
+  const std::vector<float> x = random_floats(elements(2, 300), random, 40.0F);
   DeviceArray<float> device_x(x);
   std::vector<float> expected = x;
   check_launch(scale_and_cap(device_x.data(), 2, 300, 0.25F, 0.0F, nullptr));
@@ -99,9 +99,9 @@ TEST_CASE("cuda scale and soft cap follow the CPU") {
 
 TEST_CASE("cuda conversion and gathering of rows") {
   std::mt19937 random(11);
-  const std::vector<float> x = random_floats(4 * 33, random);
+  const std::vector<float> x = random_floats(elements(4, 33), random);
   const DeviceArray<float> device_x(x);
-  DeviceArray<std::uint16_t> halves(4 * 40);
+  DeviceArray<std::uint16_t> halves(elements(4, 40));
   check_launch(
       convert_rows(device_x.data(), 33, 4, 31, {halves.data(), ElementType::kBF16, 40}, nullptr));
   const auto bits = halves.read();
@@ -110,7 +110,7 @@ TEST_CASE("cuda conversion and gathering of rows") {
       CHECK(bits[row * 40 + i] == (i < 31 ? float_to_bfloat16(x[row * 33 + i]) : 0xCDCD));
 
   const DeviceArray<std::int32_t> index(std::vector<std::int32_t>{2, -1, 2});
-  DeviceArray<float> gathered(3 * 33);
+  DeviceArray<float> gathered(elements(3, 33));
   check_launch(gather_rows(device_x.data(), index.data(), 3, 33, gathered.data(), nullptr));
   const auto rows = gathered.read();
   for (std::size_t i = 0; i < 33; ++i) {
@@ -123,7 +123,7 @@ TEST_CASE("cuda conversion and gathering of rows") {
 TEST_CASE("cuda block copies move whole blocks and nothing else") {
   for (const std::size_t block_bytes : {16UL, 544UL, 30UL}) {
     CAPTURE(block_bytes);
-    std::vector<unsigned char> pool(2 * 7 * block_bytes);
+    std::vector<unsigned char> pool(14 * block_bytes);
     std::iota(pool.begin(), pool.end(), static_cast<unsigned char>(1));
     DeviceArray<unsigned char> device(pool);
     DeviceArray<unsigned char> swap(3 * block_bytes);

@@ -23,8 +23,8 @@ struct KvShape {
   KvType k_type = KvType::kF32;
   KvType v_type = KvType::kF32;
 
-  std::size_t q_dim() const { return static_cast<std::size_t>(heads * head_dim); }
-  std::size_t kv_dim() const { return static_cast<std::size_t>(kv_heads * head_dim); }
+  std::size_t q_dim() const { return elements(heads, head_dim); }
+  std::size_t kv_dim() const { return elements(kv_heads, head_dim); }
 };
 
 class PoolOfTest {
@@ -37,7 +37,7 @@ class PoolOfTest {
         stride_((positions + shape.block_size - 1) / shape.block_size),
         k_(bytes(shape.k_type, sequences)),
         v_(bytes(shape.v_type, sequences)),
-        tables_(static_cast<std::size_t>(sequences * stride_)) {
+        tables_(elements(sequences, stride_)) {
     std::fill_n(k_.data(), k_.size(), static_cast<unsigned char>(0xFF));
     std::fill_n(v_.data(), v_.size(), static_cast<unsigned char>(0xFF));
     std::iota(tables_.data(), tables_.data() + tables_.size(), 0);
@@ -49,7 +49,9 @@ class PoolOfTest {
             shape_.kv_heads, shape_.head_dim, shape_.block_size};
   }
   const KvShape& shape() const { return shape_; }
-  std::int32_t* table(std::int32_t sequence) { return tables_.data() + sequence * stride_; }
+  std::int32_t* table(std::int32_t sequence) {
+    return tables_.data() + elements(sequence, stride_);
+  }
   std::int32_t table_stride() const { return stride_; }
   unsigned char* keys() { return k_.data(); }
   unsigned char* values() { return v_.data(); }
@@ -64,7 +66,7 @@ class PoolOfTest {
 
  private:
   std::size_t bytes(KvType type, std::int32_t sequences) const {
-    return static_cast<std::size_t>(sequences * stride_ * shape_.block_size * shape_.kv_heads) *
+    return elements(sequences * stride_, shape_.block_size * shape_.kv_heads) *
            kv_row_bytes(type, shape_.head_dim);
   }
 
@@ -79,15 +81,14 @@ inline float PoolOfTest::stored(bool key, std::int32_t sequence, std::int32_t po
   const KvType type = key ? shape_.k_type : shape_.v_type;
   const std::int32_t block = table(sequence)[position / shape_.block_size];
   const std::int32_t offset = position % shape_.block_size;
-  const std::size_t head_block =
-      static_cast<std::size_t>((block * shape_.kv_heads + head) * shape_.block_size) *
-      kv_row_bytes(type, shape_.head_dim);
+  const std::size_t head_block = elements(block * shape_.kv_heads + head, shape_.block_size) *
+                                 kv_row_bytes(type, shape_.head_dim);
   const unsigned char* const at = (key ? k_ : v_).data() + head_block;
   const auto read = [&](auto value, std::size_t place) {
     std::memcpy(&value, at + place, sizeof(value));
     return value;
   };
-  const auto plain = static_cast<std::size_t>(offset * shape_.head_dim + i);
+  const std::size_t plain = elements(offset, shape_.head_dim) + static_cast<std::size_t>(i);
   switch (type) {
     case KvType::kF32:
       return read(0.0F, plain * 4);
@@ -99,10 +100,11 @@ inline float PoolOfTest::stored(bool key, std::int32_t sequence, std::int32_t po
       break;
   }
   const std::int32_t groups = (shape_.head_dim + 31) / 32;
-  const auto code = read(std::int8_t{0}, static_cast<std::size_t>(offset * groups * 32 + i));
-  const auto scale = read(
-      std::uint16_t{0},
-      static_cast<std::size_t>(shape_.block_size * groups * 32 + (offset * groups + i / 32) * 2));
+  const std::size_t code_place = elements(offset, groups * 32) + static_cast<std::size_t>(i);
+  const std::size_t scale_place = elements(shape_.block_size, groups * 32) +
+                                  2 * (elements(offset, groups) + static_cast<std::size_t>(i / 32));
+  const auto code = read(std::int8_t{0}, code_place);
+  const auto scale = read(std::uint16_t{0}, scale_place);
   return kernels::half_to_float(scale) * static_cast<float>(code);
 }
 

@@ -65,7 +65,7 @@ std::vector<float> product(const RandomWeights& w, Inputs& inputs, const float* 
 
 TEST_CASE("cuda rounding of inputs is to the nearest of 255 steps") {
   std::mt19937 random(12);
-  std::vector<float> x = random_floats(3 * 96, random, 2.0F);
+  std::vector<float> x = random_floats(elements(3, 96), random, 2.0F);
   for (std::size_t i = 32; i < 64; ++i) x[i] = 0.0F;
   x[96 + 5] = std::numeric_limits<float>::infinity();
   Inputs inputs(x, 3, 96);
@@ -97,7 +97,7 @@ TEST_CASE("cuda products are those of the decoded weights") {
         CAPTURE(type.name, cols, outputs);
         constexpr std::int32_t kRows = 3;
         const RandomWeights w = random_weights(type, outputs, cols, random);
-        Inputs inputs(random_floats(static_cast<std::size_t>(kRows * cols), random), kRows, cols);
+        Inputs inputs(random_floats(elements(kRows, cols), random), kRows, cols);
         const std::vector<float> bias = random_floats(static_cast<std::size_t>(outputs), random);
         const DeviceArray<float> device_bias(bias);
         const std::vector<float> y = product(w, inputs, device_bias.data(), 0, kRows);
@@ -133,13 +133,13 @@ TEST_CASE("cuda product of a row has the same bits in any company") {
     const std::int32_t cols = weight_block(type.type) == 1 ? 333 : 512;
     constexpr std::int32_t kRows = 19;
     const RandomWeights w = random_weights(type, 9, cols, random);
-    Inputs inputs(random_floats(static_cast<std::size_t>(kRows * cols), random), kRows, cols);
+    Inputs inputs(random_floats(elements(kRows, cols), random), kRows, cols);
     const std::vector<float> all = product(w, inputs, nullptr, 0, kRows);
     const std::pair<std::int32_t, std::int32_t> parts[] = {{0, 1}, {3, 2}, {5, 3},
                                                            {8, 4}, {2, 8}, {6, 13}};
     for (const auto& [first, count] : parts) {
       const std::vector<float> part = product(w, inputs, nullptr, first, count);
-      REQUIRE(test::same_bits(part.data(), all.data() + first * 9, part.size()));
+      REQUIRE(test::same_bits(part.data(), all.data() + elements(first, 9), part.size()));
     }
     std::vector<float> result;
     same_in_every_order([&] { result = product(w, inputs, nullptr, 0, 5); },
@@ -159,7 +159,7 @@ TEST_CASE("cuda products of wide and narrow reads have the same bits") {
       operands.weights = w.view;
       operands.x = device_x.data();
       operands.x_stride = stride;
-      operands.y = y.data() + (stride - 264) * 6;
+      operands.y = y.data() + elements(stride - 264, 6);
       operands.y_stride = 6;
       check_launch(matvec(operands, 1, nullptr));
     }
@@ -175,7 +175,7 @@ TEST_CASE("cuda arranged weights give the same bits everywhere") {
     if (!can_arrange(type.type, 16, cols)) continue;
     constexpr std::int32_t kRows = 6;
     RandomWeights w = random_weights(type, 16, cols, random);
-    Inputs inputs(random_floats(static_cast<std::size_t>(kRows * cols), random), kRows, cols);
+    Inputs inputs(random_floats(elements(kRows, cols), random), kRows, cols);
     const DeviceArray<std::int32_t> ids(std::vector<std::int32_t>{13});
     const auto everything = [&] {
       std::vector<float> all = product(w, inputs, nullptr, 0, kRows);
@@ -198,7 +198,7 @@ TEST_CASE("cuda arranged weights give the same bits everywhere") {
 }
 
 TEST_CASE("cuda weights that have no other order are refused") {
-  DeviceArray<std::byte> data(144 * 8);
+  DeviceArray<std::byte> data(elements(144, 8));
   check_refused(arrange_weights(data.data(), WeightType::kQ4_K, 8, 256, nullptr));
   check_refused(arrange_weights(data.data(), WeightType::kQ8_0, 3, 32, nullptr));
   check_refused(arrange_weights(nullptr, WeightType::kQ8_0, 8, 32, nullptr));

@@ -59,10 +59,7 @@ inline RandomWeights random_weights(const WeightTypeOfTest& type, std::int32_t r
       std::memcpy(file.data() + at, &bits, sizeof(bits));
     }
   }
-  RandomWeights w{
-      DeviceArray<std::byte>(file),
-      std::vector<float>(static_cast<std::size_t>(rows) * static_cast<std::size_t>(cols)),
-      {}};
+  RandomWeights w{DeviceArray<std::byte>(file), std::vector<float>(elements(rows, cols)), {}};
   type.dequantize(file.data(), w.decoded.data(), w.decoded.size());
   w.view = {w.file.data(), type.type, rows, cols};
   return w;

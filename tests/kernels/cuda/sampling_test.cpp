@@ -147,8 +147,8 @@ TEST_CASE("cuda sampling chooses the engine's tokens") {
     CAPTURE(vocab);
     const int rounds = vocab > 4096 ? 5 : 20;
     for (int round = 0; round < rounds; ++round) {
-      std::vector<RowOfTest> rows;
-      for (int i = 0; i < 6; ++i) rows.push_back(random_row(vocab, random));
+      std::vector<RowOfTest> rows(6);
+      for (RowOfTest& row : rows) row = random_row(vocab, random);
       rows[4].padding = true;
       const Outcome outcome = run(rows);
       for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -191,8 +191,8 @@ TEST_CASE("cuda draws follow the engine's draws over many positions") {
 
 TEST_CASE("cuda sampling has the same bits in every order of threads") {
   std::mt19937 random(102);
-  std::vector<RowOfTest> rows;
-  for (int i = 0; i < 3; ++i) rows.push_back(random_row(5000, random));
+  std::vector<RowOfTest> rows(3);
+  for (RowOfTest& row : rows) row = random_row(5000, random);
   Outcome outcome;
   const auto bits = same_in_every_order([&] { outcome = run(rows); }, [&] { return outcome.ids; });
   CHECK(bits.size() == 3);

@@ -55,6 +55,14 @@ BackendReport ExecutorActor::prepare() {
 }
 
 caf::typed_response_promise<StepResult> ExecutorActor::step(const StepBatch& batch) {
+  if (state.stepping) {  // the scheduler waits for an answer; whoever does not gets this one
+    StepResult result;
+    result.number = batch.number;
+    result.fatal = "the executor is at work on another step";
+    caf::typed_response_promise<StepResult> refused = make_response_promise<StepResult>();
+    refused.deliver(std::move(result));
+    return refused;
+  }
   state.promise = make_response_promise<StepResult>();
   const caf::typed_response_promise<StepResult> promise = state.promise;
   if (state.backend) {

@@ -212,7 +212,8 @@ TEST_CASE("options come from a TOML file too") {
 
 TEST_CASE("a CUDA device that is asked for and is not there ends the program with a sentence") {
   if (!sluice::kernels::cuda_devices().devices.empty()) return;
-  const Result refused = run({"generate", "-m", kModel, "--device", "cuda", "-n", "1", "Hello"});
+  const Result refused =
+      run({"generate", "-m", kModel, "--device", "cuda", "-n", "1", "-p", "Hello"});
   CHECK(refused.code != 0);
   CHECK(contains(refused.err, "--device cuda is not possible: "));
   CHECK(contains(refused.err, "Use --device auto or cpu."));

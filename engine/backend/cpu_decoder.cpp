@@ -19,6 +19,11 @@ float attention_scale(const ModelConfig& config) {
   return 1.0F / std::sqrt(static_cast<float>(config.head_dim));
 }
 
+/// Units of attention in a slice for each KV head, unless a single row is divided further.
+std::size_t pieces(const DecoderSlice& slice) {
+  return (slice.tokens.size() + kernels::kAttentionRows - 1) / kernels::kAttentionRows;
+}
+
 /// Row `row` of a table of vectors.
 void decode_row(const kernels::WeightMatrix& table, std::size_t row, float* out) {
   table.dequantize(table.data + row * table.row_bytes, out, table.cols);
@@ -52,6 +57,8 @@ CpuDecoder::CpuDecoder(const ModelConfig& config, DecoderWeights weights,
   k_ = take(sizes.k);
   v_ = take(sizes.v);
   attended_ = take(sizes.attended);
+  parts_ = take(sizes.parts);
+  max_parts_ = sizes.parts / kernels::attention_part_floats(size(config.num_heads), head_dim_);
   FeedForwardBuffers buffers;
   buffers.gate = take(sizes.gate);
   buffers.up = take(sizes.up);
@@ -213,36 +220,106 @@ void CpuDecoder::attend(std::size_t index, std::span<const DecoderSlice> slices,
   attend_slices(operands, slices, place, false);
 }
 
-void CpuDecoder::attend_slices(const kernels::AttentionOperands& shared,
+std::size_t CpuDecoder::parts_of_a_row(std::span<const DecoderSlice> slices,
+                                       std::size_t heads) const {
+  std::size_t units = 0;
+  std::size_t single = 0;
+  for (const DecoderSlice& slice : slices) {
+    units += pieces(slice) * heads;
+    if (slice.tokens.size() == 1) ++single;
+  }
+  // It pays when the units leave threads without work.
+  const auto threads = size(products_->threads().threads());
+  if (single == 0 || units >= 2 * threads || units % threads == 0) return 1;
+  return std::max<std::size_t>(max_parts_ / single, 1);
+}
+
+kernels::AttentionOperands CpuDecoder::operands_of(const DecoderSlice& slice,
+                                                   const SharedAttention& shared) const {
+  kernels::AttentionOperands operands = shared.operands;
+  operands.stride = q_dim_;
+  operands.num_heads = size(config_.num_heads);
+  operands.q = q_ + slice.first_row * q_dim_;
+  operands.out = attended_ + slice.first_row * q_dim_;
+  operands.first_position = slice.first_position;
+  operands.blocks = slice.table(shared.place.group).data();
+  operands.first_seen = slice.encoder_positions;
+  operands.seen_end = shared.cross ? slice.encoder_positions : 0;
+  return operands;
+}
+
+std::size_t CpuDecoder::parts_of(const DecoderSlice& slice, const SharedAttention& shared) const {
+  if (shared.most_parts == 1 || slice.tokens.size() != 1) return 1;
+  const kernels::SpanRange spans =
+      kernels::attention_spans(operands_of(slice, shared), slice.first_position);
+  return std::min(spans.end - spans.begin, shared.most_parts);
+}
+
+float* CpuDecoder::parts_at(std::size_t single, std::size_t head,
+                            const SharedAttention& shared) const {
+  const std::size_t heads = shared.place.kv.num_kv_heads;
+  return parts_ + (single * heads + head) * shared.most_parts *
+                      kernels::attention_part_floats(size(config_.num_heads) / heads, head_dim_);
+}
+
+void CpuDecoder::attend_slices(const kernels::AttentionOperands& operands,
                                std::span<const DecoderSlice> slices, const LayerKv& place,
                                bool cross) {
-  const kernels::KvLayer& kv = place.kv;
-  // One unit of work: some rows of one slice, for the query heads of one KV head.
-  const auto pieces = [](const DecoderSlice& slice) {
-    return (slice.tokens.size() + kernels::kAttentionRows - 1) / kernels::kAttentionRows;
+  const std::size_t heads = place.kv.num_kv_heads;
+  const SharedAttention shared{operands, place, cross, parts_of_a_row(slices, heads)};
+  const auto units_of = [&](const DecoderSlice& slice) {
+    return std::max(pieces(slice), parts_of(slice, shared)) * heads;
   };
   std::size_t units = 0;
-  for (const DecoderSlice& slice : slices) units += pieces(slice) * kv.num_kv_heads;
+  for (const DecoderSlice& slice : slices) units += units_of(slice);
+  products_->threads().for_each_chunk(
+      units, 1, [&](std::size_t unit, std::size_t, std::size_t thread) {
+        const DecoderSlice* slice = slices.data();
+        std::size_t single = 0;
+        for (std::size_t n = units_of(*slice); unit >= n; n = units_of(*slice)) {
+          unit -= n;
+          if (slice->tokens.size() == 1) ++single;
+          ++slice;
+        }
+        attend_unit(*slice, unit, single, thread, shared);
+      });
+  if (shared.most_parts > 1) merge_parts(slices, shared);
+}
 
-  const auto attend_unit = [&](std::size_t unit, std::size_t, std::size_t thread) {
-    const DecoderSlice* slice = slices.data();
-    for (; unit >= pieces(*slice) * kv.num_kv_heads; ++slice)
-      unit -= pieces(*slice) * kv.num_kv_heads;
-    kernels::AttentionOperands operands = shared;
-    operands.stride = q_dim_;
-    operands.num_heads = size(config_.num_heads);
-    operands.q = q_ + slice->first_row * q_dim_;
-    operands.out = attended_ + slice->first_row * q_dim_;
-    operands.first_position = slice->first_position;
-    operands.blocks = slice->table(place.group).data();
-    operands.first_seen = slice->encoder_positions;
-    operands.seen_end = cross ? slice->encoder_positions : 0;
-    const std::size_t row = unit / kv.num_kv_heads * kernels::kAttentionRows;
-    kernels_.attention(kv, operands, unit % kv.num_kv_heads, row,
-                       std::min(row + kernels::kAttentionRows, slice->tokens.size()),
-                       products_->thread_space(thread));
-  };
-  products_->threads().for_each_chunk(units, 1, attend_unit);
+void CpuDecoder::attend_unit(const DecoderSlice& slice, std::size_t unit, std::size_t single,
+                             std::size_t thread, const SharedAttention& shared) {
+  const kernels::KvLayer& kv = shared.place.kv;
+  const kernels::AttentionOperands operands = operands_of(slice, shared);
+  const std::size_t head = unit % kv.num_kv_heads;
+  const std::size_t at = unit / kv.num_kv_heads;
+  float* space = products_->thread_space(thread);
+  const std::size_t count = parts_of(slice, shared);
+  if (count == 1) {
+    const std::size_t row = at * kernels::kAttentionRows;
+    kernels_.attention(kv, operands, head, row,
+                       std::min(row + kernels::kAttentionRows, slice.tokens.size()), space);
+    return;
+  }
+  // The first part has all spans that the others leave.
+  const std::size_t end =
+      kernels::attention_spans(operands, slice.first_position).end - count + at + 1;
+  const std::size_t floats =
+      kernels::attention_part_floats(operands.num_heads / kv.num_kv_heads, kv.head_dim);
+  kernels_.attention_part(kv, operands, head, 0, {at == 0 ? 0 : end - 1, end},
+                          parts_at(single, head, shared) + at * floats, space);
+}
+
+void CpuDecoder::merge_parts(std::span<const DecoderSlice> slices, const SharedAttention& shared) {
+  const kernels::KvLayer& kv = shared.place.kv;
+  std::size_t single = 0;
+  for (const DecoderSlice& slice : slices) {
+    if (slice.tokens.size() != 1) continue;
+    const std::size_t count = parts_of(slice, shared);
+    for (std::size_t head = 0; head < kv.num_kv_heads && count > 1; ++head)
+      kernels_.attention_merge(kv, operands_of(slice, shared), head, 0,
+                               parts_at(single, head, shared), count);
+    ++single;
+  }
 }
 
 // -- norms and sums -------------------------------------------------------------------------------

@@ -97,9 +97,30 @@ class CpuDecoder {
                              std::span<const DecoderSlice> slices, const LayerKv& place);
   void rotate_and_store(std::size_t index, const LayerKv& place);
   void attend(std::size_t index, std::span<const DecoderSlice> slices, const LayerKv& place);
-  /// What a slice adds to `shared` is filled in; `cross`: rows see the encoder's positions.
-  void attend_slices(const kernels::AttentionOperands& shared, std::span<const DecoderSlice> slices,
-                     const LayerKv& place, bool cross);
+  /// What a slice adds to `operands` is filled in; `cross`: rows see the encoder's positions. A
+  /// unit of work is some rows of one slice, or one part of a single row's positions, for the query
+  /// heads of one KV head. The bits are the same either way.
+  void attend_slices(const kernels::AttentionOperands& operands,
+                     std::span<const DecoderSlice> slices, const LayerKv& place, bool cross);
+  /// What the units of an attend_slices() have in common.
+  struct SharedAttention {
+    kernels::AttentionOperands operands;
+    LayerKv place;
+    bool cross = false;
+    std::size_t most_parts = 1;  ///< into which a single row may be divided
+  };
+  /// Most parts for a single row of this step.
+  std::size_t parts_of_a_row(std::span<const DecoderSlice> slices, std::size_t heads) const;
+  kernels::AttentionOperands operands_of(const DecoderSlice& slice,
+                                         const SharedAttention& shared) const;
+  /// Into how many a slice is divided; 1 for all but single rows.
+  std::size_t parts_of(const DecoderSlice& slice, const SharedAttention& shared) const;
+  /// Where a single row's parts lie; `single`: how many single rows come before it.
+  float* parts_at(std::size_t single, std::size_t head, const SharedAttention& shared) const;
+  /// Unit `unit` of those of the slice: part or rows times KV heads plus the head.
+  void attend_unit(const DecoderSlice& slice, std::size_t unit, std::size_t single,
+                   std::size_t thread, const SharedAttention& shared);
+  void merge_parts(std::span<const DecoderSlice> slices, const SharedAttention& shared);
 
   /// The residual stream's norm, in `buffer`; the stream itself when there is no norm.
   const float* normed_rows(const Norm& norm, float* buffer);
@@ -119,6 +140,7 @@ class CpuDecoder {
   float attention_scale_;
   std::size_t max_rows_;
   std::size_t max_logits_rows_;
+  std::size_t max_parts_ = 0;                    ///< that fit into parts_
   std::size_t rows_ = 0;                         ///< of the current step
   std::vector<const DecoderSlice*> row_slices_;  ///< for each row the slice it belongs to
 
@@ -135,6 +157,7 @@ class CpuDecoder {
   float* k_ = nullptr;
   float* v_ = nullptr;
   float* attended_ = nullptr;
+  float* parts_ = nullptr;
   float* cosines_ = nullptr;
   float* sines_ = nullptr;
   float* logits_ = nullptr;

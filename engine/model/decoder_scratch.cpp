@@ -15,8 +15,8 @@ std::size_t whole_lines(std::size_t floats) {
 }  // namespace
 
 std::size_t DecoderScratch::floats(std::int32_t threads) const {
-  return hidden + normed + ffn_normed + block + q + k + v + attended + gate + up + routed + scores +
-         cosines + sines + logits + encoder_k + encoder_v + rounded +
+  return hidden + normed + ffn_normed + block + q + k + v + attended + parts + gate + up + routed +
+         scores + cosines + sines + logits + encoder_k + encoder_v + rounded +
          per_thread * static_cast<std::size_t>(threads);
 }
 
@@ -34,6 +34,12 @@ DecoderScratch decoder_scratch(const ModelConfig& config, Position max_batch_tok
   if (config.options.parallel_block && !config.options.shared_norm) s.ffn_normed = s.hidden;
   s.q = s.attended = whole_lines(rows * q_dim);
   s.k = s.v = whole_lines(rows * kv_dim);
+  const std::size_t spans =
+      (size(config.context_length) + kernels::kAttentionSpan - 1) / kernels::kAttentionSpan;
+  if (spans > 1)
+    s.parts =
+        whole_lines(std::min(spans, kAttentionPartsMax) *
+                    kernels::attention_part_floats(size(config.num_heads), size(config.head_dim)));
   // Layers without experts may stand between those with them.
   s.up = whole_lines(std::max(rows * size(std::max(config.ffn_size, experts.shared_ffn_size)),
                               routed_rows * size(experts.ffn_size)));

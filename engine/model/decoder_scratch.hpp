@@ -12,6 +12,10 @@ namespace sluice {
 /// Positions of a block in the encoder's own K and V.
 inline constexpr std::size_t kEncoderBlock = 16;
 
+/// Most parts, of all heads, into which the attention of a step's single rows is divided among
+/// threads. Longer contexts have a longer first part.
+inline constexpr std::size_t kAttentionPartsMax = 128;
+
 /// Sizes in floats, each rounded up to a cache line.
 struct DecoderScratch {
   std::size_t hidden = 0;      ///< [rows x hidden]: the residual stream
@@ -22,6 +26,7 @@ struct DecoderScratch {
   std::size_t k = 0;           ///< [rows x kv_dim]
   std::size_t v = 0;           ///< [rows x kv_dim]
   std::size_t attended = 0;    ///< [rows x heads * head_dim]
+  std::size_t parts = 0;       ///< [parts x heads * (head_dim + 2)]: attention of a row's spans
   std::size_t gate = 0;        ///< [rows x ffn], of experts [rows * used x expert ffn]
   std::size_t up = 0;          ///< likewise
   std::size_t routed = 0;      ///< [rows * used x hidden]: rows sorted by expert

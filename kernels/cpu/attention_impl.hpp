@@ -12,6 +12,10 @@
 //
 // With `every`, what is seen before the window is taken first, in tiles of its own that hold
 // positions 0, every, 2 * every, ...: 64 positions that are seen, not 64 in a row.
+//
+// Each span of kAttentionSpan positions starts with a maximum and a sum of its own, and its result
+// is merged into that of the spans before it. A sink and what `every` shows belong to span 0. So
+// one row's spans may be computed by several threads and give the bits that one thread gives.
 #pragma once
 
 #include <cmath>
@@ -76,7 +80,7 @@ void attend_run(const QueryRows<S>& rows, const Tile& kv, PositionRun tile, Head
       const PositionRun other = run_of(i + together);
       if (other.begin != run.begin || other.end != run.end) break;
       q[together] = rows.query(i + together, a, sizes);
-      out[together] = rows.output(i + together, a, sizes);
+      out[together] = rows.output(i + together, sizes);
       ++together;
     }
     const PositionRun within{run.begin - tile.begin, run.end - tile.begin};
@@ -128,15 +132,21 @@ bool attend_in_pool(const KvLayer& layer, const QueryRows<S>& rows, std::size_t 
   return false;
 }
 
-/// The window, the kept positions, or everything.
+/// The window, the kept positions, or everything, of one span. False when no row sees any of it.
 template <class S>
-void attend_runs(const KvLayer& layer, const QueryRows<S>& rows, std::size_t kv_head,
-                 HeadSizes sizes, const AttentionOperands& a, const AttentionWorkspace<S>& space) {
+bool attend_span(const KvLayer& layer, const QueryRows<S>& rows, std::size_t kv_head,
+                 HeadSizes sizes, const AttentionOperands& a, const AttentionWorkspace<S>& space,
+                 std::size_t span) {
   const std::size_t last = a.seen_end != 0 ? a.seen_end - 1 : rows.position(rows.count - 1, a);
   const SeenPositions seen = seen_from(a, rows.position(0, a), last);
-  for (std::size_t begin = 0; begin <= last; begin += kAttentionTile) {
+  const PositionRun all = clip({0, last + 1}, {span * kAttentionSpan, (span + 1) * kAttentionSpan});
+  bool any = false;
+  for (std::size_t begin = all.begin; begin < all.end; begin += kAttentionTile) {
     const PositionRun tile{begin, begin + kAttentionTile};
-    if (attend_in_pool<S>(layer, rows, kv_head, tile, sizes, a, space)) continue;
+    if (attend_in_pool<S>(layer, rows, kv_head, tile, sizes, a, space)) {
+      any = true;
+      continue;
+    }
     bool read = false;
     for (const PositionRun& whole : seen.runs) {
       const PositionRun run = clip(whole, tile);
@@ -145,31 +155,140 @@ void attend_runs(const KvLayer& layer, const QueryRows<S>& rows, std::size_t kv_
       read = true;
     }
     if (!read) continue;
+    any = true;
     for (std::size_t which = 0; which < 2; ++which)
       attend_run<S>(rows, space.decoded(sizes), tile, sizes, a, space, [&](std::size_t position) {
         return seen_from(a, position, position).runs[which];
       });
   }
+  return any;
+}
+
+/// What one query has accumulated.
+struct QueryState {
+  float& maximum;
+  float& sum;
+  float* out;  ///< [head_dim]
+};
+
+/// Adds a later span's state to what comes before it. A sum of 0: nothing was seen. Not inlined,
+/// so that it is the same instructions wherever it is called.
+template <class S>
+[[gnu::noinline]] void merge_state(QueryState into, QueryState span, std::size_t head_dim) {
+  using Vec = typename S::Vec;
+  if (span.sum == 0.0F) return;
+  if (into.sum == 0.0F) {
+    into.maximum = span.maximum;
+    into.sum = span.sum;
+    std::memcpy(into.out, span.out, head_dim * sizeof(float));
+    return;
+  }
+  const float maximum = into.maximum > span.maximum ? into.maximum : span.maximum;
+  const Vec before = exp<S>(S::set1(into.maximum - maximum));
+  const Vec now = exp<S>(S::set1(span.maximum - maximum));
+  const auto merged = [&](Vec x, Vec y) { return S::fma(y, now, S::mul(x, before)); };
+  into.maximum = maximum;
+  S::store_n(&into.sum, merged(S::set1(into.sum), S::set1(span.sum)), 1);
+  for (std::size_t d = 0; d < head_dim; d += S::kWidth) {
+    const std::size_t n = head_dim - d < S::kWidth ? head_dim - d : S::kWidth;
+    S::store_n(into.out + d, merged(S::load_n(into.out + d, n), S::load_n(span.out + d, n)), n);
+  }
+}
+
+/// The positions of `spans`, with what was accumulated left as it is: not divided by the sum.
+template <class S>
+void attend_spans(const KvLayer& layer, const QueryRows<S>& rows, std::size_t kv_head,
+                  HeadSizes sizes, const AttentionOperands& a, const AttentionWorkspace<S>& space,
+                  SpanRange spans) {
+  const auto begin_state = [&](const QueryRows<S>& at, const AttentionWorkspace<S>& state,
+                               const float* sinks) {
+    for (std::size_t i = 0; i < at.count; ++i) {
+      // A sink is where the softmax starts: its exponential counts, and it has no value.
+      state.maximum[i] = sinks == nullptr ? -HUGE_VALF : sinks[at.first_head + i % at.group];
+      state.sum[i] = sinks == nullptr ? 0.0F : 1.0F;
+      std::memset(at.output(i, sizes), 0, sizes.value * sizeof(float));
+    }
+  };
+  const bool first = spans.begin == 0;
+  begin_state(rows, space, first ? a.sinks : nullptr);
+  bool empty = !first || a.sinks == nullptr;
+  if (first) {
+    attend_strided<S>(layer, rows, kv_head, sizes, a, space);
+    if (attend_span<S>(layer, rows, kv_head, sizes, a, space, 0) || a.every != 0) empty = false;
+  }
+  QueryRows<S> apart = rows;
+  apart.out = space.span_out;
+  apart.out_stride = rows.group * sizes.value;
+  AttentionWorkspace<S> apart_space = space;
+  apart_space.maximum = space.span_maximum;
+  apart_space.sum = space.span_sum;
+  for (std::size_t span = first ? 1 : spans.begin; span < spans.end; ++span) {
+    if (empty) {  // what an empty state would be merged with needs no place of its own
+      empty = !attend_span<S>(layer, rows, kv_head, sizes, a, space, span);
+      continue;
+    }
+    begin_state(apart, apart_space, nullptr);
+    if (!attend_span<S>(layer, apart, kv_head, sizes, a, apart_space, span)) continue;
+    for (std::size_t i = 0; i < rows.count; ++i)
+      merge_state<S>({space.maximum[i], space.sum[i], rows.output(i, sizes)},
+                     {space.span_maximum[i], space.span_sum[i], apart.output(i, sizes)},
+                     sizes.value);
+  }
+}
+
+/// Of rows [row_begin, row_end), with their outputs in operands.out.
+template <class S>
+QueryRows<S> query_rows(const KvLayer& layer, const AttentionOperands& a, std::size_t kv_head,
+                        std::size_t row_begin, std::size_t row_end) {
+  const std::size_t group = a.num_heads / layer.num_kv_heads;
+  const std::size_t first_head = kv_head * group;
+  float* out = a.out + row_begin * a.stride + first_head * layer.head_dim;
+  return {row_begin, (row_end - row_begin) * group, group, first_head, out, a.stride};
 }
 
 template <class S>
 void attention(const KvLayer& layer, const AttentionOperands& a, std::size_t kv_head,
                std::size_t row_begin, std::size_t row_end, float* workspace) {
-  const std::size_t group = a.num_heads / layer.num_kv_heads;
   const HeadSizes sizes{key_dim_of(layer), layer.head_dim};
-  const QueryRows<S> rows{row_begin, (row_end - row_begin) * group, group, kv_head * group};
+  const QueryRows<S> rows = query_rows<S>(layer, a, kv_head, row_begin, row_end);
   const AttentionWorkspace<S> space(workspace, layer.head_dim, rows.count);
+  const std::size_t last = a.seen_end != 0 ? a.seen_end - 1 : rows.position(rows.count - 1, a);
+  attend_spans<S>(layer, rows, kv_head, sizes, a, space, {0, last / kAttentionSpan + 1});
   for (std::size_t i = 0; i < rows.count; ++i) {
-    // A sink is where the softmax starts: its exponential counts, and it has no value.
-    space.maximum[i] = a.sinks == nullptr ? -HUGE_VALF : a.sinks[rows.first_head + i % group];
-    space.sum[i] = a.sinks == nullptr ? 0.0F : 1.0F;
-    std::memset(rows.output(i, a, sizes), 0, layer.head_dim * sizeof(float));
-  }
-  attend_strided<S>(layer, rows, kv_head, sizes, a, space);
-  attend_runs<S>(layer, rows, kv_head, sizes, a, space);
-  for (std::size_t i = 0; i < rows.count; ++i) {
-    float* out = rows.output(i, a, sizes);
+    float* out = rows.output(i, sizes);
     for (std::size_t d = 0; d < layer.head_dim; ++d) out[d] /= space.sum[i];
+  }
+}
+
+/// A part: maxima [group], sums [group], outputs [group x head_dim].
+template <class S>
+void attention_part(const KvLayer& layer, const AttentionOperands& a, std::size_t kv_head,
+                    std::size_t row, SpanRange spans, float* part, float* workspace) {
+  const HeadSizes sizes{key_dim_of(layer), layer.head_dim};
+  QueryRows<S> rows = query_rows<S>(layer, a, kv_head, row, row + 1);
+  AttentionWorkspace<S> space(workspace, layer.head_dim, rows.count);
+  space.maximum = part;
+  space.sum = part + rows.group;
+  rows.out = part + 2 * rows.group;
+  attend_spans<S>(layer, rows, kv_head, sizes, a, space, spans);
+}
+
+template <class S>
+void attention_merge(const KvLayer& layer, const AttentionOperands& a, std::size_t kv_head,
+                     std::size_t row, float* parts, std::size_t count) {
+  const QueryRows<S> rows = query_rows<S>(layer, a, kv_head, row, row + 1);
+  const std::size_t group = rows.group;
+  const std::size_t head_dim = layer.head_dim;
+  const auto state = [&](std::size_t part, std::size_t i) {
+    float* base = parts + part * attention_part_floats(group, head_dim);
+    return QueryState{base[i], base[group + i], base + 2 * group + i * head_dim};
+  };
+  for (std::size_t i = 0; i < group; ++i) {
+    const QueryState whole = state(0, i);
+    for (std::size_t part = 1; part < count; ++part)
+      merge_state<S>(whole, state(part, i), head_dim);
+    float* out = rows.output(i, {0, head_dim});
+    for (std::size_t d = 0; d < head_dim; ++d) out[d] = whole.out[d] / whole.sum;
   }
 }
 

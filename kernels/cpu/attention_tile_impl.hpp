@@ -17,7 +17,7 @@ inline constexpr std::size_t kQueriesTogether = 8;
 [[maybe_unused]] static constexpr std::size_t workspace_floats(std::size_t head_dim,
                                                                std::size_t queries) {
   return kAttentionTile * (2 * head_dim + kKvGroup + padded_head_dim(head_dim) + kQueriesTogether) +
-         2 * queries;
+         queries * (head_dim + 4);
 }
 
 /// Elements of a head: of a query and a key, of a value and an output.
@@ -44,12 +44,15 @@ struct DecodedTile {
 /// The parts of the work space, in floats.
 template <class S>
 struct AttentionWorkspace {
-  float* k;        ///< [head_dim x kAttentionTile]
-  float* v;        ///< [kAttentionTile x padded head_dim]
-  float* weights;  ///< [kQueriesTogether x kAttentionTile]: scores, then their exponentials
-  float* maximum;  ///< [queries]: running maximum of the scores
-  float* sum;      ///< [queries]: running sum of the exponentials
-  float* columns;  ///< a tile of encoded keys, at most [head_dim + kKvGroup x kAttentionTile]
+  float* k;             ///< [head_dim x kAttentionTile]
+  float* v;             ///< [kAttentionTile x padded head_dim]
+  float* weights;       ///< [kQueriesTogether x kAttentionTile]: scores, then their exponentials
+  float* maximum;       ///< [queries]: running maximum of the scores
+  float* sum;           ///< [queries]: running sum of the exponentials
+  float* span_maximum;  ///< [queries]: the same of a span that is to be merged
+  float* span_sum;      ///< [queries]
+  float* span_out;      ///< [queries x head_dim]
+  float* columns;       ///< a tile of encoded keys, at most [head_dim + kKvGroup x kAttentionTile]
 
   AttentionWorkspace(float* base, std::size_t head_dim, std::size_t queries)
       : k(base),
@@ -57,7 +60,10 @@ struct AttentionWorkspace {
         weights(v + kAttentionTile * padded_head_dim(head_dim)),
         maximum(weights + kAttentionTile * kQueriesTogether),
         sum(maximum + queries),
-        columns(sum + queries) {
+        span_maximum(sum + queries),
+        span_sum(span_maximum + queries),
+        span_out(span_sum + queries),
+        columns(span_out + queries * head_dim) {
     static_assert(S::kTileQueries <= kQueriesTogether && S::kWidth <= kLanesMax);
   }
 
@@ -210,12 +216,14 @@ struct QueryRows {
   std::size_t count = 0;
   std::size_t group = 0;       ///< query heads that share the KV head
   std::size_t first_head = 0;  ///< of the group
+  float* out = nullptr;        ///< output of query 0; heads of a row follow each other
+  std::size_t out_stride = 0;  ///< from one row's outputs to the next
 
   const float* query(std::size_t i, const AttentionOperands& a, HeadSizes sizes) const {
     return a.q + (row_begin + i / group) * a.stride + (first_head + i % group) * sizes.key;
   }
-  float* output(std::size_t i, const AttentionOperands& a, HeadSizes sizes) const {
-    return a.out + (row_begin + i / group) * a.stride + (first_head + i % group) * sizes.value;
+  float* output(std::size_t i, HeadSizes sizes) const {
+    return out + i / group * out_stride + i % group * sizes.value;
   }
   std::size_t position(std::size_t i, const AttentionOperands& a) const {
     return a.first_position + row_begin + i / group;

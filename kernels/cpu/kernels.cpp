@@ -21,6 +21,12 @@ std::size_t attention_workspace_floats(std::size_t num_heads, std::size_t num_kv
   return workspace_floats(head_dim, kAttentionRows * (num_heads / num_kv_heads));
 }
 
+SpanRange attention_spans(const AttentionOperands& operands, std::size_t position) {
+  const PositionRun recent = seen_from(operands, position, position).runs[1];
+  if (recent.end == 0) return {0, 1};
+  return {recent.begin / kAttentionSpan, (recent.end - 1) / kAttentionSpan + 1};
+}
+
 std::size_t packed_workspace_bytes(std::size_t cols) {
   const std::size_t group = cols / kBlockCols * kDecodedBlockBytesMax;
   return group < kPackedChunkBytes ? kPackedChunkBytes : group;

@@ -111,12 +111,30 @@ struct AttentionOperands {
 
 /// Positions that attention takes at a time, counted from position 0.
 inline constexpr std::size_t kAttentionTile = 64;
+/// Positions after which attention starts afresh, counted from position 0: what a row makes of each
+/// span is merged afterwards, so that several threads can work on one row. Whole tiles.
+inline constexpr std::size_t kAttentionSpan = 1024;
 /// Most query rows of one attention call.
 inline constexpr std::size_t kAttentionRows = 32;
 
 /// Floats of work space for one attention call.
 std::size_t attention_workspace_floats(std::size_t num_heads, std::size_t num_kv_heads,
                                        std::size_t head_dim);
+
+/// Spans [begin, end).
+struct SpanRange {
+  std::size_t begin = 0;
+  std::size_t end = 0;
+};
+
+/// The spans that hold what a row at `position` sees. What it keeps or strides over before its
+/// window may lie in earlier ones. Never empty.
+SpanRange attention_spans(const AttentionOperands& operands, std::size_t position);
+
+/// Floats of one attention part: maximum, sum and head_dim outputs for each query head.
+constexpr std::size_t attention_part_floats(std::size_t query_heads, std::size_t head_dim) {
+  return query_heads * (head_dim + 2);
+}
 
 struct KernelTable {
   Isa isa = Isa::kScalar;
@@ -164,9 +182,21 @@ struct KernelTable {
 
   /// Softmax attention of query rows [row_begin, row_end), at most kAttentionRows, for the query
   /// heads that share `kv_head`. Accumulates over tiles of positions in ascending order with a
-  /// running maximum (Milakov and Gimelshein 2018); a sink is where they start.
+  /// running maximum (Milakov and Gimelshein 2018); a sink is where they start. Each span of
+  /// kAttentionSpan positions starts afresh, and the spans are merged in ascending order.
   void (*attention)(const KvLayer& layer, const AttentionOperands& operands, std::size_t kv_head,
                     std::size_t row_begin, std::size_t row_end, float* workspace) = nullptr;
+  /// The same for one row and the positions in `spans` alone, into `part`
+  /// (attention_part_floats); operands.out is not touched. For attention_merge.
+  void (*attention_part)(const KvLayer& layer, const AttentionOperands& operands,
+                         std::size_t kv_head, std::size_t row, SpanRange spans, float* part,
+                         float* workspace) = nullptr;
+  /// Writes the outputs of one row from its `count` parts, which lie one behind the other and are
+  /// overwritten. The first holds span 0 and any number of spans after it, the others one each, in
+  /// ascending order. Gives the bits of `attention`.
+  void (*attention_merge)(const KvLayer& layer, const AttentionOperands& operands,
+                          std::size_t kv_head, std::size_t row, float* parts,
+                          std::size_t count) = nullptr;
 
   PackedKernels packed = {};       ///< integer formats, by the best set that `isa` includes
   PackedKernels packed_bf16 = {};  ///< empty where there is no instruction for it

@@ -31,6 +31,8 @@ constexpr KernelTable make_table() {
   table.add = add_to<S>;
   table.write_kv = write_kv<S>;
   table.attention = attention<S>;
+  table.attention_part = attention_part<S>;
+  table.attention_merge = attention_merge<S>;
   return table;
 }
 

@@ -85,6 +85,60 @@ class Sequence {
     std::vector<float> out((end - first) * q_dim(), -1.0F);
     std::vector<float> space(
         attention_workspace_floats(shape_.heads, shape_.kv_heads, shape_.head_dim));
+    const AttentionOperands a = operands(first, out, options);
+    for (std::size_t h = 0; h < shape_.kv_heads; ++h)
+      for (std::size_t row = 0; row < end - first; row += rows)
+        table_.attention(layer_, a, h, row, std::min(row + rows, end - first), space.data());
+    return out;
+  }
+
+  /// Output of one row, its spans in at most `most` parts, the last of which is computed first.
+  std::vector<float> attend_in_parts(std::size_t position, std::size_t most,
+                                     const AttentionOptions& options = {}) const {
+    std::vector<float> out(q_dim(), -1.0F);
+    std::vector<float> space(
+        attention_workspace_floats(shape_.heads, shape_.kv_heads, shape_.head_dim));
+    const AttentionOperands a = operands(position, out, options);
+    const SpanRange spans = attention_spans(a, position);
+    const std::size_t count = std::min(most, spans.end - spans.begin);
+    const std::size_t floats =
+        attention_part_floats(shape_.heads / shape_.kv_heads, shape_.head_dim);
+    for (std::size_t h = 0; h < shape_.kv_heads; ++h) {
+      std::vector<float> parts(count * floats, -2.0F);
+      for (std::size_t i = count; i-- > 0;) {
+        const std::size_t end = spans.end - count + i + 1;
+        table_.attention_part(layer_, a, h, 0, {i == 0 ? 0 : end - 1, end},
+                              parts.data() + i * floats, space.data());
+      }
+      table_.attention_merge(layer_, a, h, 0, parts.data(), count);
+    }
+    return out;
+  }
+
+  /// The definition, in double.
+  std::vector<double> expected(const AttentionOptions& options = {}) const {
+    std::vector<double> out(positions_ * q_dim());
+    for (std::size_t p = 0; p < positions_; ++p)
+      for (std::size_t h = 0; h < shape_.heads; ++h) expected_head(p, h, options, out);
+    return out;
+  }
+
+  /// One row of it.
+  std::vector<double> expected_row(std::size_t p, const AttentionOptions& options = {}) const {
+    std::vector<double> out(positions_ * q_dim());
+    for (std::size_t h = 0; h < shape_.heads; ++h) expected_head(p, h, options, out);
+    const auto from = out.begin() + static_cast<std::ptrdiff_t>(p * q_dim());
+    return {from, from + static_cast<std::ptrdiff_t>(q_dim())};
+  }
+
+  std::vector<float> q, k, v;
+
+  const std::vector<std::byte>& key_bytes() const { return k_bytes_; }
+  const std::vector<std::byte>& value_bytes() const { return v_bytes_; }
+
+ private:
+  AttentionOperands operands(std::size_t first, std::vector<float>& out,
+                             const AttentionOptions& options) const {
     AttentionOperands a;
     a.q = q.data() + first * q_dim();
     a.out = out.data();
@@ -102,26 +156,9 @@ class Sequence {
     a.bias = options.bias.empty() ? nullptr : options.bias.data();
     a.bias_reach = options.bias_reach;
     a.sinks = options.sinks.empty() ? nullptr : options.sinks.data();
-    for (std::size_t h = 0; h < shape_.kv_heads; ++h)
-      for (std::size_t row = 0; row < end - first; row += rows)
-        table_.attention(layer_, a, h, row, std::min(row + rows, end - first), space.data());
-    return out;
+    return a;
   }
 
-  /// The definition, in double.
-  std::vector<double> expected(const AttentionOptions& options = {}) const {
-    std::vector<double> out(positions_ * q_dim());
-    for (std::size_t p = 0; p < positions_; ++p)
-      for (std::size_t h = 0; h < shape_.heads; ++h) expected_head(p, h, options, out);
-    return out;
-  }
-
-  std::vector<float> q, k, v;
-
-  const std::vector<std::byte>& key_bytes() const { return k_bytes_; }
-  const std::vector<std::byte>& value_bytes() const { return v_bytes_; }
-
- private:
   double score(std::size_t p, std::size_t t, std::size_t h, const AttentionOptions& options) const {
     const auto softcap = static_cast<double>(options.softcap);
     const std::size_t group = shape_.heads / shape_.kv_heads;

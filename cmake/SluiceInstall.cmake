@@ -26,7 +26,7 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/package/SluiceConfigVersi
   COMPATIBILITY SameMinorVersion)
 set(SLUICE_CUDA_LIBS "")
 if(SLUICE_HAVE_CUDA)  # for who links the archive
-  set(SLUICE_CUDA_LIBS " -L${CUDAToolkit_LIBRARY_DIR} -lcudart_static -ldl -lrt")
+  set(SLUICE_CUDA_LIBS " -lcudart_static -ldl -lrt")
 endif()
 configure_file(${PROJECT_SOURCE_DIR}/cmake/sluice.pc.in ${PROJECT_BINARY_DIR}/package/sluice.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/package/SluiceConfig.cmake

@@ -121,7 +121,8 @@ void EngineOptions::add_device_options(CLI::App& command, const std::string& gro
   command
       .add_option("--device", device,
                   "Where to compute. auto: on a CUDA device where there is one that can run the "
-                  "model, else on the CPU, and why")
+                  "model, else on the CPU, and why. The CUDA backend has not been run on a "
+                  "device yet, so it is not the default")
       ->capture_default_str()
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
       ->group(group);

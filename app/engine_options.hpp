@@ -26,7 +26,7 @@ struct EngineOptions {
   std::string swap_space;  ///< e.g. "2GiB"
   bool warm_up = true;     ///< for services
   std::string log_level = "info";
-  std::string device = "auto";
+  std::string device = "cpu";  ///< until the CUDA backend has been measured on devices
 
   /// Adds the options to a command, in groups for --help. `this` must outlive the parsing.
   void add_to(CLI::App& command, EngineUse use, bool model_is_positional);

@@ -24,6 +24,10 @@ configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/SluiceConfig.cmake.in
   PATH_VARS CMAKE_INSTALL_INCLUDEDIR CMAKE_INSTALL_LIBDIR)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/package/SluiceConfigVersion.cmake
   COMPATIBILITY SameMinorVersion)
+set(SLUICE_CUDA_LIBS "")
+if(SLUICE_HAVE_CUDA)  # for who links the archive
+  set(SLUICE_CUDA_LIBS " -lcudart_static -ldl -lrt")
+endif()
 configure_file(${PROJECT_SOURCE_DIR}/cmake/sluice.pc.in ${PROJECT_BINARY_DIR}/package/sluice.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/package/SluiceConfig.cmake
               ${PROJECT_BINARY_DIR}/package/SluiceConfigVersion.cmake

@@ -33,8 +33,10 @@ TEST_CASE("the bundled model is found from a build folder") {
   CHECK(sluice::app::bundled_model().filename() == "demo-q8_0.gguf");
 }
 
-TEST_CASE("the device is chosen by name and by itself where none is named") {
+TEST_CASE("the device is the CPU where none is named") {
   sluice::app::EngineOptions options;
+  CHECK(options.finish().device == sluice::DeviceChoice::kCpu);
+  options.device = "auto";
   CHECK(options.finish().device == sluice::DeviceChoice::kAuto);
   options.device = "cuda";
   CHECK(options.finish().device == sluice::DeviceChoice::kCuda);

@@ -248,6 +248,7 @@ TEST_CASE("a shutdown lets streams finish") {
   auto heard = std::make_shared<Heard>();
   const auto sink = program.system->spawn<Sink>(heard, 0U);
   (void)program.generate(request_for("Once upon a time", 60), sink);
+  REQUIRE(heard->wait_for(1));  // accepted; what is not is refused by an engine that shuts down
   (*program.self)
       ->request(program.engine, caf::infinite, v0::shutdown_atom::value,
                 std::chrono::milliseconds(60000))

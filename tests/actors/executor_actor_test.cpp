@@ -60,28 +60,33 @@ struct Fixture : CoordinatedSystem {
     ExecutorParts parts;
     parts.make_backend = [device = device] { return std::make_unique<FarBackend>(device); };
     executor = system().spawn<ExecutorActor>(std::move(parts));
-    asker = system().spawn([this](caf::event_based_actor* self) -> caf::behavior {
-      return {
-          [this, self](prepare_atom) {
-            self->request(executor, caf::infinite, prepare_atom::value)
-                .then([this](const BackendReport& report) { heard.push_back(report.description); });
-          },
-          [this, self](step_atom, std::uint64_t number) {
-            StepBatch batch;
-            batch.number = number;
-            self->request(executor, caf::infinite, step_atom::value, batch)
-                .then(
-                    [this](const StepResult& result) {
-                      heard.push_back("step " + std::to_string(result.number) + result.fatal);
-                    },
-                    [this](const caf::error&) { heard.push_back("no answer"); });
-          },
-          [this, self](inspect_atom) {
-            self->request(executor, caf::infinite, inspect_atom::value)
-                .then([this](const ExecutorView&) { heard.push_back("view"); });
-          },
-      };
-    });
+    // An argument keeps CAF from binding a reference to the arguments that it has not.
+    asker = system().spawn(
+        [this](caf::event_based_actor* self, int) -> caf::behavior {
+          return {
+              [this, self](prepare_atom) {
+                self->request(executor, caf::infinite, prepare_atom::value)
+                    .then([this](const BackendReport& report) {
+                      heard.push_back(report.description);
+                    });
+              },
+              [this, self](step_atom, std::uint64_t number) {
+                StepBatch batch;
+                batch.number = number;
+                self->request(executor, caf::infinite, step_atom::value, batch)
+                    .then(
+                        [this](const StepResult& result) {
+                          heard.push_back("step " + std::to_string(result.number) + result.fatal);
+                        },
+                        [this](const caf::error&) { heard.push_back("no answer"); });
+              },
+              [this, self](inspect_atom) {
+                self->request(executor, caf::infinite, inspect_atom::value)
+                    .then([this](const ExecutorView&) { heard.push_back("view"); });
+              },
+          };
+        },
+        0);
     caf::anon_send(asker, prepare_atom::value);
     run();
     REQUIRE(heard == std::vector<std::string>{"far away"});

@@ -56,7 +56,7 @@ std::optional<Digest> digest_from_hex(std::string_view hex) {
     const char lower = hex[i] >= 'A' && hex[i] <= 'F' ? static_cast<char>(hex[i] + 32) : hex[i];
     const std::size_t digit = kHexDigits.find(lower);
     if (digit == std::string_view::npos) return std::nullopt;
-    digest[i / 2] = static_cast<std::uint8_t>((digest[i / 2] << 4U) | digit);
+    digest[i / 2] = static_cast<std::uint8_t>(static_cast<unsigned>(digest[i / 2]) << 4U | digit);
   }
   return digest;
 }

@@ -18,7 +18,16 @@ struct BlockScales {
   typename S::Flt min;     ///< where there is one
 };
 
-// kAdded: what was added to the weights to make them unsigned, as a shift of 128.
+/// Sizes of a format. `kPlus`: what was added to the weights to make them unsigned, as a shift of
+/// 128 (32: nothing); `kEightBits`: numbers use all eight bits.
+template <PackedFormat kWhich, int kPlus, bool kEightBits = false>
+struct PackedLayout {
+  static constexpr PackedFormat kFormat = kWhich;
+  static constexpr std::size_t kHeaderBytes = packed_shape(kWhich).header_bytes;
+  static constexpr std::size_t kQuantBytes = packed_shape(kWhich).quant_bytes;
+  static constexpr int kAdded = kPlus;
+  static constexpr bool kWide = kEightBits;
+};
 
 /// Eight vectors from four of nibbles.
 template <class S>
@@ -67,91 +76,42 @@ struct SuperScales {
   }
 };
 
+/// Numbers of four bits.
 template <class S>
-struct PackedQ80 : HalfScales<S, false> {
-  static constexpr PackedFormat kFormat = PackedFormat::kQ8_0;
-  static constexpr std::size_t kHeaderBytes = packed_shape(kFormat).header_bytes;
-  static constexpr std::size_t kQuantBytes = packed_shape(kFormat).quant_bytes;
-  static constexpr int kAdded = 0;
-  static constexpr bool kWide = true;  ///< numbers use all eight bits
+struct Nibbles {
+  static void unpack(const std::byte* quants, typename S::Bytes* w) {
+    unpack_nibbles<S>(quants, w);
+  }
+};
+
+template <class S>
+struct FiveBits {
+  static void unpack(const std::byte* quants, typename S::Bytes* w) {
+    unpack_five_bits<S>(quants, w);
+  }
+};
+
+template <class S>
+struct PackedQ80 : PackedLayout<PackedFormat::kQ8_0, 0, true>, HalfScales<S, false> {
   static void unpack(const std::byte* quants, typename S::Bytes* w) {
 #pragma GCC unroll 8
     for (std::size_t v = 0; v < kPackedVectors; ++v) w[v] = S::load(quants + 64 * v);
   }
 };
 template <class S>
-struct PackedQ40 : HalfScales<S, false> {
-  static constexpr PackedFormat kFormat = PackedFormat::kQ4_0;
-  static constexpr std::size_t kHeaderBytes = packed_shape(kFormat).header_bytes;
-  static constexpr std::size_t kQuantBytes = packed_shape(kFormat).quant_bytes;
-  static constexpr int kAdded = 4;  // 8
-  static constexpr bool kWide = false;
-  static void unpack(const std::byte* quants, typename S::Bytes* w) {
-    unpack_nibbles<S>(quants, w);
-  }
-};
+struct PackedQ40 : PackedLayout<PackedFormat::kQ4_0, 4>, HalfScales<S, false>, Nibbles<S> {};
 template <class S>
-struct PackedQ41 : HalfScales<S, true> {
-  static constexpr PackedFormat kFormat = PackedFormat::kQ4_1;
-  static constexpr std::size_t kHeaderBytes = packed_shape(kFormat).header_bytes;
-  static constexpr std::size_t kQuantBytes = packed_shape(kFormat).quant_bytes;
-  static constexpr int kAdded = 32;  // nothing
-  static constexpr bool kWide = false;
-  static void unpack(const std::byte* quants, typename S::Bytes* w) {
-    unpack_nibbles<S>(quants, w);
-  }
-};
+struct PackedQ41 : PackedLayout<PackedFormat::kQ4_1, 32>, HalfScales<S, true>, Nibbles<S> {};
 template <class S>
-struct PackedQ50 : HalfScales<S, false> {
-  static constexpr PackedFormat kFormat = PackedFormat::kQ5_0;
-  static constexpr std::size_t kHeaderBytes = packed_shape(kFormat).header_bytes;
-  static constexpr std::size_t kQuantBytes = packed_shape(kFormat).quant_bytes;
-  static constexpr int kAdded = 3;  // 16
-  static constexpr bool kWide = false;
-  static void unpack(const std::byte* quants, typename S::Bytes* w) {
-    unpack_five_bits<S>(quants, w);
-  }
-};
+struct PackedQ50 : PackedLayout<PackedFormat::kQ5_0, 3>, HalfScales<S, false>, FiveBits<S> {};
 template <class S>
-struct PackedQ51 : HalfScales<S, true> {
-  static constexpr PackedFormat kFormat = PackedFormat::kQ5_1;
-  static constexpr std::size_t kHeaderBytes = packed_shape(kFormat).header_bytes;
-  static constexpr std::size_t kQuantBytes = packed_shape(kFormat).quant_bytes;
-  static constexpr int kAdded = 32;
-  static constexpr bool kWide = false;
-  static void unpack(const std::byte* quants, typename S::Bytes* w) {
-    unpack_five_bits<S>(quants, w);
-  }
-};
+struct PackedQ51 : PackedLayout<PackedFormat::kQ5_1, 32>, HalfScales<S, true>, FiveBits<S> {};
 template <class S>
-struct PackedQ4K : SuperScales<S> {
-  static constexpr PackedFormat kFormat = PackedFormat::kQ4_K;
-  static constexpr std::size_t kHeaderBytes = packed_shape(kFormat).header_bytes;
-  static constexpr std::size_t kQuantBytes = packed_shape(kFormat).quant_bytes;
-  static constexpr int kAdded = 32;
-  static constexpr bool kWide = false;
-  static void unpack(const std::byte* quants, typename S::Bytes* w) {
-    unpack_nibbles<S>(quants, w);
-  }
-};
+struct PackedQ4K : PackedLayout<PackedFormat::kQ4_K, 32>, SuperScales<S>, Nibbles<S> {};
 template <class S>
-struct PackedQ5K : SuperScales<S> {
-  static constexpr PackedFormat kFormat = PackedFormat::kQ5_K;
-  static constexpr std::size_t kHeaderBytes = packed_shape(kFormat).header_bytes;
-  static constexpr std::size_t kQuantBytes = packed_shape(kFormat).quant_bytes;
-  static constexpr int kAdded = 32;
-  static constexpr bool kWide = false;
-  static void unpack(const std::byte* quants, typename S::Bytes* w) {
-    unpack_five_bits<S>(quants, w);
-  }
-};
+struct PackedQ5K : PackedLayout<PackedFormat::kQ5_K, 32>, SuperScales<S>, FiveBits<S> {};
 template <class S>
-struct PackedQ6K {
-  static constexpr PackedFormat kFormat = PackedFormat::kQ6_K;
-  static constexpr std::size_t kHeaderBytes = packed_shape(kFormat).header_bytes;
-  static constexpr std::size_t kQuantBytes = packed_shape(kFormat).quant_bytes;
-  static constexpr int kAdded = 2;  // 32
-  static constexpr bool kWide = false;
+struct PackedQ6K : PackedLayout<PackedFormat::kQ6_K, 2> {
   static constexpr std::size_t kHeaderBlocks = 8;
   static constexpr bool kMin = false;
   static constexpr bool kHalves = true;

@@ -4,13 +4,13 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "engine/backend/cpu_backend.hpp"
 #include "engine/formats/model_source.hpp"
 #include "engine/model/model_config.hpp"
+#include "tests/engine/backend/rig_blocks.hpp"
 
 namespace sluice::test {
 
@@ -24,7 +24,7 @@ inline CpuBackendOptions f32_kv(std::int32_t threads = 2, std::string kernels = 
   return options;
 }
 
-class CpuRig {
+class CpuRig : public RigBlocks {
  public:
   static constexpr std::int32_t kBlocks = 256;
 
@@ -38,44 +38,15 @@ class CpuRig {
 
   CpuRig(const std::shared_ptr<const ModelSource>& source, const ModelConfig& model,
          CpuBackendOptions options, std::int32_t block_size = 16)
-      : config(model), backend(source, config, options), block_size_(block_size) {
+      : RigBlocks(kBlocks, block_size), config(model), backend(source, config, options) {
     backend.allocate_pool({kBlocks, block_size});
-    for (BlockId b = 0; b < kBlocks; ++b) free_.push_back(b);
-  }
-
-  /// From now on blocks are handed out in a random order.
-  void shuffle(std::uint32_t seed) {
-    std::mt19937 random(seed);
-    std::shuffle(free_.begin(), free_.end(), random);
-  }
-
-  std::vector<BlockId> take_blocks(std::size_t positions) {
-    const std::size_t n = (positions + static_cast<std::size_t>(block_size_) - 1) /
-                          static_cast<std::size_t>(block_size_);
-    std::vector<BlockId> table(free_.end() - static_cast<std::ptrdiff_t>(n), free_.end());
-    free_.resize(free_.size() - n);
-    return table;
-  }
-  void give_blocks(const std::vector<BlockId>& table) {
-    free_.insert(free_.end(), table.begin(), table.end());
   }
 
   /// Logits of all positions, fed in chunks, [tokens x vocab].
   std::vector<float> logits(const std::vector<TokenId>& tokens, std::size_t chunk) {
-    const std::vector<BlockId> table = take_blocks(tokens.size());
-    std::vector<float> all;
-    for (std::size_t i = 0; i < tokens.size(); i += chunk) {
-      const auto from = tokens.begin() + static_cast<std::ptrdiff_t>(i);
-      const std::size_t n = std::min(chunk, tokens.size() - i);
-      StepSlice slice;
-      slice.first_position = static_cast<Position>(i);
-      slice.tokens.assign(from, from + static_cast<std::ptrdiff_t>(n));
-      slice.blocks = table;
-      const std::vector<float> part = backend.logits({0, {slice}});
-      all.insert(all.end(), part.begin(), part.end());
-    }
-    give_blocks(table);
-    return all;
+    return logits_in_chunks(tokens, chunk, [this](const StepSlice& slice) {
+      return backend.logits({0, {slice}});
+    });
   }
 
   /// The `count` tokens that greedy decoding appends to the prompt.
@@ -105,10 +76,6 @@ class CpuRig {
 
   ModelConfig config;
   CpuBackend backend;
-
- private:
-  std::int32_t block_size_;
-  std::vector<BlockId> free_;
 };
 
 /// Largest absolute difference; infinite when something is not a number or lengths differ.

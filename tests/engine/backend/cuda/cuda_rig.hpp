@@ -5,7 +5,6 @@
 #include <catch2/catch.hpp>
 #include <memory>
 #include <numeric>
-#include <random>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -14,6 +13,7 @@
 #include "engine/backend/cuda/cuda_backend.hpp"
 #include "engine/formats/model_source.hpp"
 #include "engine/model/model_config.hpp"
+#include "tests/engine/backend/rig_blocks.hpp"
 #include "tests/support/cuda_under_test.hpp"
 
 namespace sluice::test {
@@ -26,68 +26,35 @@ inline CudaBackendOptions small_cuda_options(DType kv = DType::kF32) {
   return options;
 }
 
-class CudaRig {
+class CudaRig : public RigBlocks {
  public:
   static constexpr std::int32_t kBlocks = 64;
 
   CudaRig(const std::shared_ptr<const ModelSource>& source, const CudaBackendOptions& options,
           const DeviceUnderTest& device = {}, std::int32_t block_size = 16,
           std::int32_t swap_slots = 0)
-      : config(read_model_config(*source)),
-        backend(open_device_under_test(device), source, config, options),
-        block_size_(block_size) {
+      : RigBlocks(kBlocks, block_size),
+        config(read_model_config(*source)),
+        backend(open_device_under_test(device), source, config, options) {
     KvPoolShape shape{kBlocks, block_size};
     shape.swap_slots = swap_slots;
     backend.allocate_pool(shape);
-    for (BlockId b = 0; b < kBlocks; ++b) free_.push_back(b);
   }
   ~CudaRig() { CHECK(kernel_faults() == ""); }
   CudaRig(const CudaRig&) = delete;
   CudaRig& operator=(const CudaRig&) = delete;
 
-  /// From now on blocks are handed out in a random order.
-  void shuffle(std::uint32_t seed) {
-    std::mt19937 random(seed);
-    std::shuffle(free_.begin(), free_.end(), random);
-  }
-
-  std::vector<BlockId> take_blocks(std::size_t positions) {
-    const std::size_t n = (positions + static_cast<std::size_t>(block_size_) - 1) /
-                          static_cast<std::size_t>(block_size_);
-    std::vector<BlockId> table(free_.end() - static_cast<std::ptrdiff_t>(n), free_.end());
-    free_.resize(free_.size() - n);
-    return table;
-  }
-  void give_blocks(const std::vector<BlockId>& table) {
-    free_.insert(free_.end(), table.begin(), table.end());
-  }
-
   /// Logits of all positions, fed in chunks, [tokens x vocab].
   std::vector<float> logits(const std::vector<TokenId>& tokens, std::size_t chunk) {
-    const std::vector<BlockId> table = take_blocks(tokens.size());
-    std::vector<float> all;
-    for (std::size_t i = 0; i < tokens.size(); i += chunk) {
-      const auto from = tokens.begin() + static_cast<std::ptrdiff_t>(i);
-      const std::size_t n = std::min(chunk, tokens.size() - i);
-      StepSlice slice;
-      slice.first_position = static_cast<Position>(i);
-      slice.tokens.assign(from, from + static_cast<std::ptrdiff_t>(n));
-      slice.blocks = table;
-      std::vector<std::size_t> rows(n);
+    return logits_in_chunks(tokens, chunk, [this](const StepSlice& slice) {
+      std::vector<std::size_t> rows(slice.tokens.size());
       std::iota(rows.begin(), rows.end(), std::size_t{0});
-      const std::vector<float> part = backend.logits({0, {slice}}, rows);
-      all.insert(all.end(), part.begin(), part.end());
-    }
-    give_blocks(table);
-    return all;
+      return backend.logits({0, {slice}}, rows);
+    });
   }
 
   ModelConfig config;
   CudaBackend backend;
-
- private:
-  std::int32_t block_size_;
-  std::vector<BlockId> free_;
 };
 
 /// One sequence that is fed and drawn from, step by step.
